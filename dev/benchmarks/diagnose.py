@@ -2,27 +2,25 @@
 
 A cell is a kind of questions and models; each draw is a pair of files with 8, 16, 32 or 64 samples of each question, in
 turn, and the verdict at the default K. Numbers are per cent of draws. Cells do not depend on each other: `--part` and
-`--cell` (a piece of its name) run some of them, `--out` adds a line of JSON for each, `--table` prints such lines.
+`--cell` (a piece of its name) run some of them.
 
 equal        two draws of one model, with answers of several kinds: every loss and NARROWED is false
 margin       a true loss of exactly the margin: NOT COLLAPSED is false
-power        a true loss of 5 and 10 points: the verdict, and COLLAPSED by the rule before (K = n, one interval)
+power        a true loss of 5 and 10 points
 groups       equal models on 11 databases or on pairs of paraphrases: a loss is false; also without the groups
 guesses      equal ability, the tuned model guesses one answer where the base guesses many; and a true loss
 chosen       equal models on questions that these samples chose; honest files, where the alarm is false
 checkpoints  20 equal models: exit status 3 is false
 words        narrowed, proportional, both, harder on hard questions: the share of each word
 hotter       a loss of the margin at every temperature: SHARPENED is false; a loss that one temperature recovers
-refusals     a true loss of 5 and 10 points: the share that is found before any refusal and after each
+refusals     a true loss of 5 and 10 points: the share that has a verdict before any refusal and after each
 """
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +30,6 @@ from numpy.typing import NDArray
 from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.doubts import guessed, look_chosen
-from dphrl.evaluation.paired import paired
 from dphrl.evaluation.study import Policy, PolicyKey
 from dphrl.evaluation.verdict import (
     CHOSEN,
@@ -111,9 +108,26 @@ def lowered(before: Floats, kind: str, loss: float, k: int, some: bool, random: 
     return np.asarray(1.0 - (1.0 - (1.0 - share) * (1.0 - (1.0 - before) ** k)) ** (1.0 / k))
 
 
-def verdict(base: Policy, tuned: Policy, **found: object) -> Verdict:
+def verdict(base: Policy, tuned: Policy, **doubts: object) -> Verdict:
     """At the default K."""
-    return decide(base, [tuned], verdict_k(np.minimum(base.sizes, tuned.sizes)), MARGIN, **found)  # type: ignore[arg-type]
+    return decide(base, [tuned], verdict_k(np.minimum(base.sizes, tuned.sizes)), MARGIN, **doubts)  # type: ignore[arg-type]
+
+
+def by_guesses(answers: Sequence[NDArray[np.integer]], gold: NDArray[np.integer], k: int) -> object:
+    """What guesses reach under base and tuned model, from (questions, n) answers of each and (questions, 1) golds."""
+    number, n = answers[0].shape
+    frames = {}
+    for name, drawn in zip(("base", "tuned"), answers, strict=True):
+        classes = pl.Series(drawn.ravel()).cast(pl.String)
+        columns = {"prompt_id": np.repeat(np.arange(number), n), "correct": (drawn == gold).ravel()}
+        frames[name] = pl.DataFrame(columns).with_columns(answer_class=classes)
+    reached = guessed(frames, k)
+    return None if reached is None else (reached["base"], reached["tuned"])
+
+
+def looks_chosen(*models: Policy) -> bool:
+    """Whether the counts of a model look like questions that its samples chose."""
+    return any(look_chosen(model.sizes, model.rows["c"].to_numpy()) for model in models)
 
 
 def equal(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
@@ -131,8 +145,6 @@ def lower(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     after = lowered(before, cell.kind, cell.loss, verdict_k(np.array([n])), some, random)
     base, tuned = policy(draw(random, before, n)), policy(draw(random, after, n))
     yield verdict(base, tuned).word
-    old = paired(tuned.pass_at([n])[:, 0] - base.pass_at([n])[:, 0], shares=True)
-    yield "before: COLLAPSED" if old.fell else "before: other"
 
 
 def groups(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
@@ -154,20 +166,16 @@ def guesses(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     """Ability decides a share of answers; the rest are guesses: many of the base, one of the tuned model."""
     number = cell.questions
     options = {"4 options": 4, "integers": 60, "wide numbers": 10**9, "wide numbers, a true loss": 10**9}[cell.kind]
-    able, gold = random.beta(0.5, 0.8, number), random.integers(0, options, number)
-    frames, pair = {}, []
+    able, gold = random.beta(0.5, 0.8, number), random.integers(0, options, (number, 1))
+    answers = []
     for model in range(2):
         ability = np.where(random.random(number) < 0.15, 0.0, able) if model and "loss" in cell.kind else able
         wild = random.integers(0, options, (number, n)) if not model else random.integers(0, options, (number, 1))
-        given = np.where(draw(random, ability, n), gold[:, None], wild)
-        right = given == gold[:, None]
-        pair.append(policy(right))
-        columns = {"prompt_id": np.repeat(np.arange(number), n), "correct": right.ravel()}
-        frames[str(model)] = pl.DataFrame(columns).with_columns(answer_class=pl.Series(given.ravel()).cast(pl.String))
-    hit = guessed(frames, verdict_k(np.array([n])))
-    found = verdict(*pair, guesses=None if hit is None else (hit["0"], hit["1"]))
-    yield found.word
-    yield from (f"reason: {reason}" for reason in found.reasons)
+        answers.append(np.where(draw(random, ability, n), gold, wild))
+    pair = [policy(drawn == gold) for drawn in answers]
+    judged = verdict(*pair, guesses=by_guesses(answers, gold, verdict_k(np.array([n]))))
+    yield judged.word
+    yield from (f"reason: {reason}" for reason in judged.reasons)
     yield f"without the baseline: {verdict(*pair).word}"
 
 
@@ -180,7 +188,7 @@ def chosen(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     keep = {"solved": c > 0, "in part": (c > 0) & (c < n), "honest": c >= 0}[filtered]
     place = np.flatnonzero(keep)[: cell.questions]
     base, tuned = policy(first[place]), policy(draw(random, before[place], n))
-    alarm = any(look_chosen(one.sizes, one.rows["c"].to_numpy()) for one in (base, tuned))
+    alarm = looks_chosen(base, tuned)
     yield verdict(base, tuned, chosen=alarm).word
     yield "alarm" if alarm else "no alarm"
     yield f"without the test: {verdict(base, tuned).word}"
@@ -189,9 +197,9 @@ def chosen(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
 def checkpoints(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     before = rates(cell.kind, random, cell.questions)
     base = policy(draw(random, before, n))
-    found = [verdict(base, policy(draw(random, before, n))) for _ in range(20)]
-    yield f"exit {together(found)[1]}"
-    if any(EXIT[one.word] == EXIT["COLLAPSED"] for one in found):
+    verdicts = [verdict(base, policy(draw(random, before, n))) for _ in range(20)]
+    yield f"exit {together(verdicts)[1]}"
+    if any(EXIT[each.word] == EXIT["COLLAPSED"] for each in verdicts):
         yield "some verdict is a loss"
 
 
@@ -204,24 +212,20 @@ def refusals(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     before = rates("mixed", random, number)
     after = lowered(before, "mixed", cell.loss, verdict_k(np.array([n])), some, random)
     gold = random.integers(0, options, (number, 1))
-    frames, pair = {}, []
+    k, answers = verdict_k(np.array([n])), []
     for model, right in enumerate((draw(random, before, n), draw(random, after, n))):
         guesses_here = 1 if model and "one guess" in cell.kind else n
         wild = (gold + random.integers(1, options, (number, guesses_here))) % options
-        pair.append(policy(right))
-        columns = {"prompt_id": np.repeat(np.arange(number), n), "correct": right.ravel()}
-        given = np.where(right, gold, wild).ravel()
-        frames[str(model)] = pl.DataFrame(columns).with_columns(answer_class=pl.Series(given).cast(pl.String))
-    hit = guessed(frames, verdict_k(np.array([n])))
-    alarm = any(look_chosen(one.sizes, one.rows["c"].to_numpy()) for one in pair)
-    found = verdict(*pair, chosen=alarm, guesses=None if hit is None else (hit["0"], hit["1"]))
+        answers.append(np.where(right, gold, wild))
+    pair = [policy(drawn == gold) for drawn in answers]
+    judged = verdict(*pair, chosen=looks_chosen(*pair), guesses=by_guesses(answers, gold, k))
     kept = {
         "1 no refusal": True,
-        "2 chosen questions": CHOSEN not in found.reasons,
-        "3 guesses": GUESSES not in found.reasons,
-        "4 both": found.word in LOSSES,
+        "2 chosen questions": CHOSEN not in judged.reasons,
+        "3 guesses": GUESSES not in judged.reasons,
+        "4 both": judged.word in LOSSES,
     }
-    yield from (name for name, holds in kept.items() if found.coverage.fell and holds)
+    yield from (name for name, holds in kept.items() if judged.coverage.fell and holds)
 
 
 def words(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
@@ -299,18 +303,15 @@ def shares(cell: Cell, draws: int) -> dict[str, float]:
     return {outcome: 100.0 * count / draws for outcome, count in sorted(counts.items())}
 
 
-def print_tables(lines: Sequence[dict[str, object]]) -> None:
-    """A Markdown table for each part."""
-    for part in dict.fromkeys(line["part"] for line in lines):
-        here = [line for line in lines if line["part"] == part]
-        outcomes = sorted({outcome for line in here for outcome in line["shares"]})  # type: ignore[attr-defined]
-        print("|", " | ".join([str(part), "questions", "loss", "draws", *outcomes]), "|")
-        print("|", " | ".join(["---"] + ["---:"] * (len(outcomes) + 3)), "|")
-        for line in here:
-            cells = [f"{line['shares'].get(outcome, 0.0):.1f}" for outcome in outcomes]  # type: ignore[attr-defined]
-            start = [str(line[name]) for name in ("kind", "questions", "loss", "draws")]
-            print("|", " | ".join([*start, *cells]), "|")
-        print()
+def print_table(part: str, outcomes_of: dict[Cell, dict[str, float]], draws: int) -> None:
+    """A Markdown table of a part."""
+    outcomes = sorted({outcome for shares in outcomes_of.values() for outcome in shares})
+    print("|", " | ".join([part, "questions", "loss", "draws", *outcomes]), "|")
+    print("|", " | ".join(["---"] + ["---:"] * (len(outcomes) + 3)), "|")
+    for cell, shares in outcomes_of.items():
+        cells = [f"{shares.get(outcome, 0.0):.1f}" for outcome in outcomes]
+        print("|", " | ".join([cell.kind, str(cell.questions), str(cell.loss), str(draws), *cells]), "|")
+    print(flush=True)
 
 
 def main() -> None:
@@ -320,21 +321,12 @@ def main() -> None:
     parser.add_argument("--cell", default="", help="a piece of the names of cells")
     parser.add_argument("--draws", type=int, default=1000, help="of each cell (default: 1000)")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="add a line of JSON for each cell")
-    parser.add_argument("--table", type=Path, help="print the tables of such lines, run nothing")
     options = parser.parse_args()
-    if options.table:
-        print_tables([json.loads(line) for line in options.table.read_text(encoding="utf-8").splitlines()])
-        return
-    cells = [cell for part in options.part for cell in PARTS[part][1] if options.cell in cell.name]
-    lines = []
     with ProcessPoolExecutor(options.processes) as pool:
-        for cell, found in zip(cells, pool.map(partial(shares, draws=options.draws), cells), strict=True):
-            lines.append({**cell._asdict(), "draws": options.draws, "shares": found})
-            if options.out:
-                with options.out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(lines[-1]) + "\n")
-    print_tables(lines)
+        for part in options.part:
+            cells = [cell for cell in PARTS[part][1] if options.cell in cell.name]
+            counted = pool.map(partial(shares, draws=options.draws), cells)
+            print_table(part, dict(zip(cells, counted, strict=True)), options.draws)
 
 
 if __name__ == "__main__":

@@ -62,18 +62,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=300, help="default: 300; 31250 are a million verdicts")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="keep the files there, with a figure of them")
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.out or Path(temporary)
+        folder = options.out or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         names = ("base", "tuned")
-        files = [write(folder / f"{name}.jsonl", given.questions, seed, seed > 0) for seed, name in enumerate(names)]
-        row = [f"{2 * SAMPLES * given.questions:,}", *measured(files)]
+        files = [write(folder / f"{name}.jsonl", options.questions, seed, seed > 0) for seed, name in enumerate(names)]
+        row = [f"{2 * SAMPLES * options.questions:,}", *measured(files)]
         for line in (["verdicts", "seconds", "CPU seconds", "peak MiB"], ["---:"] * 4, row):
             print("|", " | ".join(line), "|")
-        if given.out:
-            found = diagnose([read_samples(path) for path in files])
-            (folder / "diagnose.svg").write_text(to_svg(figure(found)), encoding="utf-8")
+        if options.out:
+            diagnosis = diagnose([read_samples(path) for path in files])
+            (folder / "diagnose.svg").write_text(to_svg(figure(diagnosis)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -106,15 +106,15 @@ def write_policy(folder: Path, size: str) -> Qwen2Config:
 
 def matmul_rate(size: int) -> float:
     """Floating-point operations per second of a square matrix product in bfloat16."""
-    one = torch.randn(size, size, dtype=torch.bfloat16, device=device_of_job())
+    square = torch.randn(size, size, dtype=torch.bfloat16, device=device_of_job())
     for _ in range(3):
-        one @ one
+        square @ square
     repeats = 20
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     started = time.perf_counter()
     for _ in range(repeats):
-        one @ one
+        square @ square
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return repeats * 2 * size**3 / (time.perf_counter() - started)
@@ -190,8 +190,8 @@ def memory_table(meter: Meter, shape: ModelShape, hardware: HardwareConfig) -> N
     print("| memory of the device, GB | planned | measured | measured / planned |")
     print("| --- | ---: | ---: | ---: |")
     for name, expected in planned.items():
-        found = meter.bytes.get(name)
-        cells = f"{found / GB:.1f} | {found / expected:.2f}" if found else "- | -"
+        measured = meter.bytes.get(name)
+        cells = f"{measured / GB:.1f} | {measured / expected:.2f}" if measured else "- | -"
         print(f"| {name} | {expected / GB:.1f} | {cells} |")
 
 
@@ -199,8 +199,8 @@ def speed_table(meter: Meter, shape: ModelShape, rate: float, computed: dict[str
     """Print table 2; an update computes six operations per parameter and token, of prompts too."""
     print("\n| part | seconds | tokens per second | share of the matrix-product rate |")
     print("| --- | ---: | ---: | ---: |")
-    for name, found in meter.seconds.items():
-        seconds, tokens = sorted(found)[len(found) // 2], meter.tokens[name]
+    for name, times in meter.seconds.items():
+        seconds, tokens = sorted(times)[len(times) // 2], meter.tokens[name]
         share = 6 * shape.parameters * computed[name] / seconds / rate if name in computed else None
         cells = [f"{tokens / seconds:,.0f}" if tokens else "-", f"{share:.0%}" if share else "-"]
         print(f"| {name} | {seconds:.2f} | {' | '.join(cells)} |")
@@ -213,16 +213,16 @@ def main() -> None:
     parser.add_argument("--model", choices=["0.5B", "1.5B"], default="0.5B", help="sizes of Qwen2.5 (default 0.5B)")
     parser.add_argument("--small", action="store_true", help="a tiny model, only to see that the program runs")
     parser.add_argument("--steps", type=int, default=3, help="GRPO steps (default 3); a table has the median")
-    given = parser.parse_args()
-    if not (given.small or torch.cuda.is_available()):
+    options = parser.parse_args()
+    if not (options.small or torch.cuda.is_available()):
         parser.error("no CUDA device, and a CPU would take hours: --small shows that the program runs")
-    shape = Shape(2, 2, 24, 8, 256) if given.small else Shape(8, 16, 2000, 400, 32384)
+    shape = Shape(2, 2, 24, 8, 256) if options.small else Shape(8, 16, 2000, 400, 32384)
     os.environ["HF_HUB_OFFLINE"] = "1"
-    hardware = HardwareConfig(token_budget=shape.budget, kv_cache_gib=0.1 if given.small else 24)
+    hardware = HardwareConfig(token_budget=shape.budget, kv_cache_gib=0.1 if options.small else 24)
     meter, chance = Meter(), random.Random(0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        size = write_policy(folder, "small" if given.small else given.model)
+        size = write_policy(folder, "small" if options.small else options.model)
         sizes = ModelShape.from_config(size.to_dict())
         if torch.cuda.is_available():
             planned = max(phase.total for phase in phases(sizes, setting_of(hardware)))
@@ -231,8 +231,8 @@ def main() -> None:
         prompts = [chance.choices(range(size.vocab_size), k=shape.prompt) for _ in range(shape.prompts)]
         start_process_group()
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-        rate = matmul_rate(256 if given.small else 8192)
-        print(f"{device}, torch {torch.__version__}, {given.engine}, {rate / 1e12:.3g} TFLOP/s in bfloat16")
+        rate = matmul_rate(256 if options.small else 8192)
+        print(f"{device}, torch {torch.__version__}, {options.engine}, {rate / 1e12:.3g} TFLOP/s in bfloat16")
         print(f"gradient checkpointing: {hardware.gradient_checkpointing}\n")
         module = LogProbs(load_model(folder, "bfloat16").to(device_of_job()))
         rows = [Row(tokens, tokens[: shape.response]) for tokens in prompts] * 4
@@ -243,12 +243,12 @@ def main() -> None:
         length = shape.prompt + shape.response
         engine = make_engine(
             folder,
-            EngineConfig(name=given.engine, dtype="bfloat16", max_model_len=length),
+            EngineConfig(name=options.engine, dtype="bfloat16", max_model_len=length),
             hardware,
             distributed=True,
         )
         with redirect_stdout(sys.stderr):  # DeepSpeed prints what it allocates
-            train(folder, engine, hardware, prompts, shape, given.steps, meter)
+            train(folder, engine, hardware, prompts, shape, options.steps, meter)
         memory_table(meter, sizes, hardware)
         responses = shape.prompts * shape.responses
         shared = shape.prompts * shape.prompt + responses * shape.response

@@ -52,10 +52,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="folder of a run")
     parser.add_argument("--responses", type=int, default=64)
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.manual_seed(0)
-    base = load_model(given.run / "policies/base", "bfloat16")
-    rows = draw(copy.deepcopy(base).float(), given.responses)
+    base = load_model(options.run / "policies/base", "bfloat16")
+    rows = draw(copy.deepcopy(base).float(), options.responses)
     before = logprobs(copy.deepcopy(base).float(), rows)
     print(
         "| movement | head | error of log-probs | change | error of the change |\n| ---: | --- | ---: | ---: | ---: |"
@@ -65,8 +65,8 @@ def main() -> None:
         change = logprobs(copy.deepcopy(after_model).float(), rows) - before
         for name, exact in (("bfloat16", False), ("float32", True)):
             ours = logprobs(base, rows, float32_head=exact)
-            found = logprobs(after_model, rows, float32_head=exact) - ours
-            values = (float(x.square().mean().sqrt()) for x in (ours - before, change, found - change))
+            ours_changed = logprobs(after_model, rows, float32_head=exact) - ours
+            values = (float(x.square().mean().sqrt()) for x in (ours - before, change, ours_changed - change))
             print(f"| {scale:g} | {name} | {' | '.join(f'{value:.4f}' for value in values)} |")
 
 

@@ -10,7 +10,6 @@ import argparse
 import json
 import sqlite3
 import statistics
-import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
@@ -21,10 +20,8 @@ from typing import Any
 
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.sql.compare import Row, answer_class, equal, gold_orders
-from dphrl.scoring.workers.process import WorkerProcess
 
 PREDICTIONS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
-SLOW = "WITH RECURSIVE t(x) AS (SELECT {} UNION ALL SELECT x + 1 FROM t LIMIT 3500000) SELECT max(x) FROM t"
 
 Rows = list[dict[str, Any]]
 
@@ -42,12 +39,12 @@ def official(rows: Rows, databases: Path) -> int:
 
 def in_thread(path: Path, sql: str, timeout_s: float = 30.0) -> list[Row] | None:
     """The rows of a query executed in a new thread, or None if it fails or takes too long."""
-    found: list[list[Row]] = []
+    results: list[list[Row]] = []
 
     def execute() -> None:
         connection = connect(path)
         try:
-            found.append(connection.execute(sql).fetchall())
+            results.append(connection.execute(sql).fetchall())
         except sqlite3.Error:
             pass
         finally:
@@ -56,7 +53,7 @@ def in_thread(path: Path, sql: str, timeout_s: float = 30.0) -> list[Row] | None
     thread = threading.Thread(target=execute, daemon=True)
     thread.start()
     thread.join(timeout_s)
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 def equal_in_some_order(gold: list[Row], answer: list[Row], ordered: bool) -> bool:
@@ -65,8 +62,8 @@ def equal_in_some_order(gold: list[Row], answer: list[Row], ordered: bool) -> bo
         return False
     if not gold:
         return True
-    one, other = ([tuple(sorted(row, key=lambda v: f"{v}{type(v)}")) for row in rows] for rows in (gold, answer))
-    if one != other if ordered else set(one) != set(other):
+    first, other = ([tuple(sorted(row, key=lambda v: f"{v}{type(v)}")) for row in rows] for rows in (gold, answer))
+    if first != other if ordered else set(first) != set(other):
         return False
     key: Callable[[Iterable[Row]], Any] = list if ordered else Counter
     wanted, columns = key(gold), list(zip(*answer, strict=True))
@@ -147,60 +144,24 @@ def correct(scorer: SqlScorer, rows: Rows) -> int:
     return sum(verdict.correct for verdict in scorer.score_sql([row["pred_sql"] for row in rows], rows))
 
 
-def seconds_of_fast(rows: Rows, databases: Path, slow: int, folder: Path) -> float:
-    """Seconds until the last reply to a fast answer, while `slow` answers take about a second each on one database."""
-    for source in databases.iterdir():
-        if not (folder / source.name).exists():
-            (folder / source.name).symlink_to(source)
-    (folder / "a_slow").mkdir(exist_ok=True)
-    sqlite3.connect(folder / "a_slow" / "a_slow.sqlite").close()
-    last_fast = 0.0
-    receive = WorkerProcess.receive
-
-    def timed_receive(self: WorkerProcess, seconds: float) -> dict[str, Any]:
-        nonlocal last_fast
-        reply = receive(self, seconds)
-        if reply.get("id", 0) >= slow:
-            last_fast = time.perf_counter()
-        return reply
-
-    slow_truths = [{"db_id": "a_slow", "gold_sql": SLOW.format(1)}] * slow
-    queries = [SLOW.format(index + 1) for index in range(slow)] + [row["pred_sql"] for row in rows]
-    with warm(folder, rows, workers=2, programs=False) as scorer:
-        WorkerProcess.receive = timed_receive  # type: ignore[method-assign]
-        try:
-            start = time.perf_counter()
-            scorer.score_sql(queries, [*slow_truths, *rows])
-        finally:
-            WorkerProcess.receive = receive  # type: ignore[method-assign]
-    return last_fast - start
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds text2sql/spider")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each way (default 3)")
-    parser.add_argument("--slow", type=int, default=8, help="slow answers among the fast ones (default 8)")
     options = parser.parse_args(arguments)
     spider = options.data / "text2sql" / "spider"
     files = [spider / "predictions" / f"{name}.jsonl" for name in PREDICTIONS]
     rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     databases = (spider / "database").absolute()
 
-    found = measure(rows, databases, options.repeats)
+    medians = measure(rows, databases, options.repeats)
     print("| way | seconds | answers/s | times official | of the ceiling, per worker |")
     print("| --- | ---: | ---: | ---: | ---: |")
-    for name, seconds in found.items():
+    for name, seconds in medians.items():
         workers = 2 if name.startswith("2") else 1
-        faster, share = found["official"] / seconds, found["ceiling"] / seconds / workers
+        faster, share = medians["official"] / seconds, medians["ceiling"] / seconds / workers
         print(f"| {name} | {seconds:.2f} | {len(rows) / seconds:.0f} | {faster:.1f} | {share:.2f} |")
-    with tempfile.TemporaryDirectory() as folder:
-        alone, among_slow = (
-            statistics.median(seconds_of_fast(rows, databases, slow, Path(folder)) for _ in range(options.repeats))
-            for slow in (0, options.slow)
-        )
-    print(f"fast answers on 2 workers: {alone:.2f} s alone, {among_slow:.2f} s with {options.slow} slow ones")
 
 
 if __name__ == "__main__":

@@ -2,22 +2,19 @@
 
 1. Whole GRPO steps (generate, score, train, push) with each engine, and with Hugging Face TRL's GRPOTrainer if
    --peer-python names the interpreter of its environment (dev/benchmarks/trl_peer.py explains how to make that).
-   --ranks 2 prints this table only, with two processes on either side that share the threads. --language has a model
-   of the sizes of SmolLM2-135M in bfloat16, with float32 for weights and optimizer, and the transformers engine. It
-   prints the memory of a trainer, this table, and the rate of 256 samples on one core.
-2. The training part alone: prompts shared against rows padded, and the share of the machine's matrix-product rate.
-3. One update of each method against GRPO's with the same rollouts; and where the time of an update goes.
+   --ranks 2 has two processes on either side, which share the threads. --language has a model of the sizes of
+   SmolLM2-135M in bfloat16, with float32 for weights and optimizer, and the transformers engine.
+2. One update of each method against GRPO's with the same rollouts, for one process and the tiny model.
 
-The model is a random Llama of 2.9 M parameters (4 layers of width 256, vocabulary 512, untied, float32); prompts are
-random, and responses have a fixed length because the model cannot draw the end token. Both sides make one AdamW update
-per step, without a reference model. Seconds are medians after a first step that warms up.
+The tiny model is a random Llama of 2.9 M parameters (4 layers of width 256, vocabulary 512, untied, float32). Prompts
+are random, and responses have a fixed length because the model cannot draw the end token. Both sides make one AdamW
+update per step, without a reference model. Seconds are medians after a first step that warms up.
 """
 
 import argparse
 import json
 import os
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -30,20 +27,17 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig, LlamaForCausalLM
 from word_tokenizer import write_word_tokenizer
 
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.machine.progress import counted, send_to
-from dphrl.model.batch import PromptSharing, Row, collate, plan
+from dphrl.machine.progress import send_to
+from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_topk
-from dphrl.plan.describe import product_speed
 from dphrl.ranks.collectives import rank, start_process_group
 from dphrl.ranks.launch import run_ranks
 from dphrl.rollout.engine import Engine, make_engine
-from dphrl.rollout.requests import Request
 from dphrl.scoring.verdict import Verdict
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import OnlinePrompt
@@ -54,7 +48,6 @@ LR = 1e-6
 # Prompts have these token ids in all models.
 VOCABULARY = 512
 TOP_K = 16
-LARGEST_OPERATORS = 8
 PARTS = ("generate", "score", "train", "push", "other")
 GRPO = MethodConfig(rollout_on="all")
 METHODS = {
@@ -101,12 +94,6 @@ class Model(NamedTuple):
     token_budget: int
     peer_budgets: tuple[int, ...]
 
-    @property
-    def weights(self) -> int:
-        """Of the layers' matrices."""
-        of_keys = self.width * self.key_heads // self.heads
-        return self.layers * self.width * (2 * self.width + 2 * of_keys + 3 * self.feed_forward)
-
 
 TINY = Model(VOCABULARY, 256, 4, 512, 4, 4, False, "float32", ("vllm", "transformers"), 4096, (4096, 16384))
 LANGUAGE = Model(49_152, 576, 30, 1536, 9, 3, True, "bfloat16", ("transformers",), 1024, (2048,))
@@ -127,21 +114,11 @@ class Peer(NamedTuple):
         return [self.python, *(several if self.ranks > 1 else []), *program]
 
 
-class Shapes(NamedTuple):
-    """The steps of tables 1 and 2; table 3 is measured at the first, with one stored response per prompt."""
-
-    steps: tuple[Shape, ...]
-    ratios: dict[str, Shape]
-
-
-SHAPES = Shapes(
-    (Shape(8, 8, 150, 60), Shape(4, 16, 600, 60), Shape(16, 16, 35, 20)),
-    {"10:1": Shape(1, 16, 600, 60), "3:1": Shape(1, 16, 180, 60), "1:3": Shape(1, 16, 60, 180)},
-)
-# The second is of a long prompt.
-LANGUAGE_SHAPES = Shapes((Shape(8, 8, 100, 40), Shape(8, 8, 350, 40)), {})
-LANGUAGE_PEAK, LANGUAGE_SAMPLES = Shape(16, 8, 100, 64), Shape(16, 16, 100, 40)
-SMALL = Shapes((Shape(2, 2, 8, 4),), {"2:1": Shape(1, 2, 8, 4)})
+# The methods are measured at the first shape, with one stored response per prompt.
+SHAPES: tuple[Shape, ...] = (Shape(8, 8, 150, 60), Shape(4, 16, 600, 60), Shape(16, 16, 35, 20))
+# The second has long prompts.
+LANGUAGE_SHAPES: tuple[Shape, ...] = (Shape(8, 8, 100, 40), Shape(8, 8, 350, 40))
+SMALL: tuple[Shape, ...] = (Shape(2, 2, 8, 4),)
 
 
 def write_policy(folder: Path, model: Model) -> None:
@@ -182,9 +159,7 @@ def parity(texts: Sequence[str], _: Sequence[Mapping[str, Any]]) -> list[Verdict
     return [Verdict("correct" if right else "wrong", right, float(right)) for right in odd]
 
 
-def make_trainer(
-    policy: Path, shape: Shape, method: MethodConfig = GRPO, sharing: PromptSharing = "auto", model: Model = TINY
-) -> Trainer:
+def make_trainer(policy: Path, shape: Shape, model: Model, method: MethodConfig = GRPO) -> Trainer:
     """A trainer of the model with a new optimizer."""
     config = TrainConfig(
         prompts_per_step=shape.prompts,
@@ -194,7 +169,7 @@ def make_trainer(
         lr=LR,
         dtype=model.dtype,
     )
-    hardware = HardwareConfig(prompt_sharing=sharing, token_budget=model.token_budget)
+    hardware = HardwareConfig(token_budget=model.token_budget)
     reference = load_model(policy, model.dtype) if method.needs_reference_model else None
     return Trainer(load_model(policy, model.dtype), config, hardware, method, reference_model=reference)
 
@@ -212,7 +187,7 @@ def medians(steps: Sequence[Seconds]) -> Seconds:
 
 def our_steps(policy: Path, engine: Engine, shape: Shape, steps: int, model: Model) -> Seconds:
     """Seconds of a step and its parts."""
-    trainer = make_trainer(policy, shape, model=model)
+    trainer = make_trainer(policy, shape, model)
     engine.wake(trainer.named_weights())  # after another shape it sleeps
     prompts = random_tokens(steps * shape.prompts, shape.prompt)
     marks: list[Seconds] = []
@@ -256,61 +231,34 @@ def peer_steps(peer: Peer, policy: Path, shape: Shape, steps: int, budget: int, 
     return medians([{**step, "train": step["step"] - step["generate"] - step["score"]} for step in steps_taken])
 
 
-def engine_of(policy: Path, model: Model, name: Literal["vllm", "transformers"]) -> Engine:
-    """An engine of the model."""
-    config = EngineConfig(name=name, dtype=model.dtype, max_model_len=1024)
-    return make_engine(policy, config, HardwareConfig(kv_cache_gib=1), distributed=True)
-
-
 def whole_steps(policy: Path, model: Model, shapes: Sequence[Shape], steps: int, peer: Peer | None) -> Seconds:
     """Print table 1; returns the seconds of a step's parts with the first engine at the first shape."""
     print(f"| step | by | seconds | {' | '.join(PARTS)} | TRL / this |")
     print(f"| --- | --- | {'---: | ' * (len(PARTS) + 2)}".rstrip())
-    engines = {name: engine_of(policy, model, name) for name in model.engines}
+    engines = {
+        name: make_engine(
+            policy,
+            EngineConfig(name=name, dtype=model.dtype, max_model_len=1024),
+            HardwareConfig(kv_cache_gib=1),
+            distributed=True,
+        )
+        for name in model.engines
+    }
     first: Seconds = {}
     for shape in shapes:
-        found: dict[str, Seconds] = {}
+        by_program: dict[str, Seconds] = {}
         for name, engine in engines.items():
             with redirect_stdout(sys.stderr):  # DeepSpeed prints what it allocates
-                found[name] = our_steps(policy, engine, shape, steps, model)
+                by_program[name] = our_steps(policy, engine, shape, steps, model)
         if peer:
             theirs = [peer_steps(peer, policy, shape, steps, budget, model.dtype) for budget in model.peer_budgets]
-            found["TRL"] = min(theirs, key=lambda seconds: seconds["step"])
-        for by, seconds in found.items():
+            by_program["TRL"] = min(theirs, key=lambda seconds: seconds["step"])
+        for by, seconds in by_program.items():
             parts = " | ".join(f"{seconds[part]:.3f}" for part in PARTS)
-            ratio = f"{found['TRL']['step'] / seconds['step']:.1f}" if peer else ""
+            ratio = f"{by_program['TRL']['step'] / seconds['step']:.1f}" if peer else ""
             print(f"| {shape} | {by} | {seconds['step']:.2f} | {parts} | {ratio} |", flush=True)
-        first = first or found[model.engines[0]]
+        first = first or by_program[model.engines[0]]
     return first
-
-
-def peak(policy: Path, model: Model, shape: Shape) -> None:
-    """Print the peak memory of this process after two updates, the first thing that it does."""
-    with redirect_stdout(sys.stderr):  # DeepSpeed prints what it allocates
-        trainer, rows = make_trainer(policy, shape, model=model), random_rows(shape)
-        for _ in range(2):
-            update(trainer, rows, [])
-    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"Memory of a trainer without an engine, {shape}: {kib / 2**20:.1f} GiB\n", flush=True)
-
-
-def samples(policy: Path, model: Model, shape: Shape) -> None:
-    """Print how long one core draws the responses of this shape, and their share of the rate of products."""
-    torch.set_num_threads(1)
-    engine = engine_of(policy, model, "transformers")
-    requests = [
-        Request(str(i), sample, tokens, shape.responses * i + sample, 1.0, 1.0, shape.response)
-        for i, tokens in enumerate(random_tokens(shape.prompts, shape.prompt))
-        for sample in range(shape.responses)
-    ]
-    engine.generate(requests[: shape.responses])  # warms up
-    start = time.perf_counter()
-    tokens = sum(len(completion.token_ids) for completion in engine.generate(requests))
-    seconds = time.perf_counter() - start
-    # A forward pass is a third of a training's operations.
-    share = operations(shape, True, model) / 3 / product_speed(model.dtype, "cpu") / seconds
-    rate = f"{tokens / seconds:.0f} tokens/s, {share:.0%} of the products' rate"
-    print(f"\nSampling {shape} on one core: {seconds:.1f} s, {rate}")
 
 
 def updates(trainers: Mapping[str, Trainer], rows: Sequence[Row], stored: Sequence[Example], repeats: int) -> Seconds:
@@ -338,117 +286,32 @@ def update(trainer: Trainer, rows: Sequence[Row], stored: Sequence[Example]) -> 
     trainer.update([*rollouts, *(stored if trainer.method.rehearses else [])], LR)
 
 
-def computed_tokens(rows: Sequence[Row], sharing: PromptSharing) -> int:
-    """Number of tokens that the layers compute."""
-    return sum(
-        collate([rows[i] for i in part.rows], shared=part.shared).input_ids.numel()
-        for part in plan(rows, TINY.token_budget, sharing)
-    )
-
-
-def operations(shape: Shape, shared: bool, model: Model = TINY) -> float:
-    """Floating-point operations of a forward and backward pass: six per weight and token, and causal attention.
-
-    The output head computes the response tokens only, and the input embedding is no matrix product.
-    """
-    rows = shape.prompts * shape.responses
-    prompts = shape.prompts if shared else rows
-    tokens = prompts * shape.prompt + rows * shape.response
-    seen = prompts * shape.prompt**2 / 2 + rows * shape.response * (shape.prompt + shape.response / 2)
-    head = model.vocabulary * model.width * rows * shape.response
-    return 6 * (model.weights * tokens + head) + 12 * model.layers * model.width * seen
-
-
-def matrix_product_rate(size: int = 2048, repeats: int = 10) -> float:
-    """Operations per second of a float32 matrix product."""
-    one, other = torch.randn(2, size, size)
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        one @ other
-        times.append(time.perf_counter() - start)
-    return 2 * size**3 / min(times)
-
-
-def least_seconds(model: Model, shapes: Sequence[Shape], cores: int) -> None:
-    """Print how long the products of each step take."""
-    speed = cores * product_speed(model.dtype, "cpu")
-    print(f"Matrix products: {speed / 1e9:.0f} GFLOP/s, {model.dtype}, on {counted(cores, 'core')}. At least:\n")
-    for shape in shapes:
-        seconds = operations(shape, True, model) / speed
-        # A forward pass of the same tokens is a third.
-        print(f"- {shape}: {seconds / 3:.2f} s to generate, {seconds:.2f} s to train")
-    print()
-
-
-def sharing_table(policy: Path, ratios: Mapping[str, Shape], repeats: int) -> None:
-    """Print table 2."""
-    ceiling = matrix_product_rate()
-    print(f"\nMatrix product: {ceiling / 1e9:.0f} GFLOP/s, float32, 2048 cubed\n")
-    print("| prompt:response | step | padded, s | shared, s | faster by | tokens | of the ceiling: padded | shared |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for name, shape in ratios.items():
-        rows = random_rows(shape)
-        trainers = {setting: make_trainer(policy, shape, sharing=setting) for setting in ("off", "on")}
-        found = updates(trainers, rows, [], repeats)
-        tokens = computed_tokens(rows, "off") / computed_tokens(rows, "on")
-        shares = [operations(shape, setting == "on") / found[setting] / ceiling for setting in ("off", "on")]
-        print(
-            f"| {name} | {shape} | {found['off']:.2f} | {found['on']:.2f} | {found['off'] / found['on']:.2f} "
-            f"| {tokens:.2f} | {shares[0]:.0%} | {shares[1]:.0%} |",
-            flush=True,
-        )
-
-
 def stored_examples(policy: Path, shape: Shape) -> list[Example]:
     """One stored response for each prompt of a step, with the model's log-probs."""
     rows = random_rows(shape._replace(responses=1))
-    found = response_topk(LogProbs(load_model(policy, "float32")), rows, TINY.token_budget, TOP_K)
+    likeliest_tokens = response_topk(LogProbs(load_model(policy, "float32")), rows, TINY.token_budget, TOP_K)
     return [
         Example(row, rehearsal=True, reference=logprobs, topk=(ids, likeliest))
-        for row, (logprobs, ids, likeliest) in zip(rows, found, strict=True)
+        for row, (logprobs, ids, likeliest) in zip(rows, likeliest_tokens, strict=True)
     ]
 
 
 def methods_table(policy: Path, shape: Shape, repeats: int, step: Seconds) -> None:
-    """Print table 3.
+    """Print table 2.
 
     Args:
         step: seconds of the parts of a whole GRPO step of this shape.
     """
     stored, rows = stored_examples(policy, shape), random_rows(shape)
+    trainers = {name: make_trainer(policy, shape, TINY, method) for name, method in METHODS.items()}
+    seconds = updates(trainers, rows, stored, repeats)
     around = step["step"] - step["train"]
-    settings: tuple[PromptSharing, PromptSharing] = ("off", "auto")
     print(f"\nRollouts: {shape}; stored responses: {len(stored)}; ratios to GRPO\n")
-    print("| method | padded: update, s | ratio | tokens | shared: update, s | ratio | tokens | whole step |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    found = {}
-    for setting in settings:
-        trainers = {name: make_trainer(policy, shape, method, setting) for name, method in METHODS.items()}
-        found[setting] = updates(trainers, rows, stored, repeats)
-    for name, method in METHODS.items():
-        cells = []
-        for setting in settings:
-            seconds, grpo = found[setting][name], found[setting]["grpo"]
-            tokens = computed_tokens(rows, setting)
-            more = computed_tokens([example.row for example in stored], setting) if method.rehearses else 0
-            cells += [f"{seconds:.2f}", f"{seconds / grpo:.2f}", f"{(tokens + more) / tokens:.2f}"]
-        whole = (around + found["auto"][name]) / (around + found["auto"]["grpo"])
-        print(f"| {name} | {' | '.join(cells)} | {whole:.2f} |", flush=True)
-
-
-def operators_table(policy: Path, shape: Shape) -> None:
-    """Print the operators that take most of an update."""
-    trainer, rows = make_trainer(policy, shape), random_rows(shape)
-    update(trainer, rows, [])
-    with profile(activities=[ProfilerActivity.CPU]) as recorded:
-        update(trainer, rows, [])
-    times = sorted(((e.self_cpu_time_total, e.count, e.key) for e in recorded.key_averages()), reverse=True)
-    total = sum(microseconds for microseconds, _, _ in times)
-    print(f"\n| operator (GRPO, {shape}) | calls | share of the update |")
-    print("| --- | ---: | ---: |")
-    for microseconds, calls, name in times[:LARGEST_OPERATORS]:
-        print(f"| {name} | {calls} | {microseconds / total:.0%} |")
+    print("| method | update, s | ratio | whole step |")
+    print("| --- | ---: | ---: | ---: |")
+    for name in METHODS:
+        whole = (around + seconds[name]) / (around + seconds["grpo"])
+        print(f"| {name} | {seconds[name]:.2f} | {seconds[name] / seconds['grpo']:.2f} | {whole:.2f} |", flush=True)
 
 
 def main() -> None:
@@ -480,17 +343,9 @@ def main() -> None:
             # Only the first rank prints and runs TRL; the others wait in the next step.
             peer, sys.stdout = None, open(os.devnull, "w")  # noqa: SIM115
         torch.set_num_threads(threads)
-        if model is LANGUAGE:
-            least_seconds(model, shapes.steps, arguments.threads)
-            if ranks == 1:
-                peak(policy, model, SMALL.steps[0] if arguments.small else LANGUAGE_PEAK)
-        step = whole_steps(policy, model, shapes.steps, arguments.repeats + 1, peer)
-        if ranks == 1 and model is LANGUAGE:
-            samples(policy, model, SMALL.steps[0] if arguments.small else LANGUAGE_SAMPLES)
+        step = whole_steps(policy, model, shapes, arguments.repeats + 1, peer)
         if ranks == 1 and model is TINY:
-            sharing_table(policy, shapes.ratios, arguments.repeats)
-            methods_table(policy, shapes.steps[0], arguments.repeats, step)
-            operators_table(policy, shapes.steps[0])
+            methods_table(policy, shapes[0], arguments.repeats, step)
 
 
 if __name__ == "__main__":

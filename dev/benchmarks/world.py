@@ -66,7 +66,7 @@ def passes(counts: pl.DataFrame, k: int) -> float:
 
 def of_the_run(run: Path) -> dict[str, float]:
     """Figures that the run's own tables give."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for name in ("in_domain", "cross", "maths"):
         if not (path := run / f"evaluation/base/{name}.parquet").exists():
             continue
@@ -75,23 +75,26 @@ def of_the_run(run: Path) -> dict[str, float]:
             f"{level}{'' if name == 'in_domain' else ', cross-domain'}": rows.filter(level=level) for level in STRATA
         }
         for level, some in ({"maths": rows} if name == "maths" else levels).items():
-            found |= {f"pass@{k}, {level}, %": passes(some, k) for k in (1, 8, 16)}
+            figures |= {f"pass@{k}, {level}, %": passes(some, k) for k in (1, 8, 16)}
     in_domain = read_table(run / "evaluation/base/in_domain.parquet", "evaluation")
     in_domain = in_domain.with_columns(first=pl.col("styles").list.head(16).list.n_unique())
     ambiguous = in_domain.filter(level="ambiguous")
-    found |= {"styles of 16, in domain": mean(in_domain["first"]), "styles of 16, ambiguous": mean(ambiguous["first"])}
+    figures |= {
+        "styles of 16, in domain": mean(in_domain["first"]),
+        "styles of 16, ambiguous": mean(ambiguous["first"]),
+    }
     drawn = read_table(run / "rollouts/base/in_domain.evaluate/0.parquet", "rollouts")
     drawn = drawn.filter(pl.col("sample_index").is_between(0, 15)).join(ambiguous, on="prompt_id", how="semi")
     radius = pl.col("text").str.extract(RADIUS).cast(pl.Int64, strict=False)
     radii = drawn.group_by("prompt_id").agg(radii=radius.filter(radius.is_in(list(RADII))).n_unique())
-    found["radii of 16, ambiguous"] = mean(radii["radii"])
+    figures["radii of 16, ambiguous"] = mean(radii["radii"])
     asked = read_table(run / "prompts/train.parquet", "prompts").select("prompt_id", "level")
     partition = read_table(run / "draws/main/partition/final.parquet", "partition").join(asked, on="prompt_id")
     mastered = partition.filter(subset="pef")
-    found["D_pef after refinement, % of the training questions"] = 100 * mastered.height / partition.height
+    figures["D_pef after refinement, % of the training questions"] = 100 * mastered.height / partition.height
     for level in STRATA:
-        found[f"{level} questions in D_pef, %"] = 100 * mastered.filter(level=level).height / max(mastered.height, 1)
-    return found
+        figures[f"{level} questions in D_pef, %"] = 100 * mastered.filter(level=level).height / max(mastered.height, 1)
+    return figures
 
 
 def mean(values: pl.Series) -> float:
@@ -140,8 +143,8 @@ def forced(config: Config, run: Path, questions: int) -> pl.DataFrame:
     engine = sampler.engine(run / "policies/base")
     # The last blank of a prefix belongs to the next token.
     begins = {style: prefix.rstrip() for style, prefix in PREFIXES.items()}
-    found = {style: sampler.counts(engine, f"forced/{style}", 16, begin) for style, begin in begins.items()}
-    return pl.concat(counts.with_columns(style=pl.lit(style)) for style, counts in found.items())
+    counts_of = {style: sampler.counts(engine, f"forced/{style}", 16, begin) for style, begin in begins.items()}
+    return pl.concat(counts.with_columns(style=pl.lit(style)) for style, counts in counts_of.items())
 
 
 def print_memory(config: Config, run: Path, questions: int) -> None:
@@ -162,25 +165,25 @@ def method(policy: Path) -> str:
 
 def of_forced(counts: pl.DataFrame, free: float) -> dict[str, float]:
     """Figures of the forced samples; `free` is the pass@16 of ambiguous questions when nothing is forced."""
-    found = {
+    figures = {
         f"forced {style}: pass@16, {level}, %": passes(counts.filter(style=style, level=level), 16)
         for style in PREFIXES
         for level in STRATA
     }
-    return found | {COST: free - max(found[f"forced {style}: pass@16, ambiguous, %"] for style in PREFIXES)}
+    return figures | {COST: free - max(figures[f"forced {style}: pass@16, ambiguous, %"] for style in PREFIXES)}
 
 
-def print_tables(found: Mapping[str, float]) -> None:
+def print_tables(figures: Mapping[str, float]) -> None:
     """The rules with their figures, then the other figures."""
-    missed = [rule.figure for rule in RULES if not rule.low <= found.get(rule.figure, math.nan) <= rule.high]
+    missed = [rule.figure for rule in RULES if not rule.low <= figures.get(rule.figure, math.nan) <= rule.high]
     print(f"{len(missed)} of {len(RULES)} rules missed\n\n| rule | accepted | figure | |\n| --- | --- | ---: | --- |")
     for figure, low, high in RULES:
         accepted = f"{low:g} to {high:g}" if high < NO_LIMIT else f"at least {low:g}"
         result = "missed" if figure in missed else ""
-        print(f"| {figure} | {accepted} | {found.get(figure, float('nan')):.2f} | {result} |")
+        print(f"| {figure} | {accepted} | {figures.get(figure, float('nan')):.2f} | {result} |")
     print("\n| other figure | |\n| --- | ---: |")
-    for figure in [name for name in found if name not in {rule.figure for rule in RULES}]:
-        print(f"| {figure} | {found[figure]:.2f} |")
+    for figure in [name for name in figures if name not in {rule.figure for rule in RULES}]:
+        print(f"| {figure} | {figures[figure]:.2f} |")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The documentation: its commands, the messages that it quotes, its Python, and the site that is built from it."""
+"""The documentation: its commands, its Python, and the site that is built from it."""
 
 from __future__ import annotations
 
-import ast
 import html
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -25,6 +25,7 @@ from small_run import build
 
 from dphrl import scoring
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.cli import COMMANDS, main
 from dphrl.config.keys import known_paths
 from dphrl.config.load import load_config
 
@@ -32,83 +33,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SITE = [*PAGES, *(ROOT / name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
 
-# How each command of the docs is run, by its beginning; the first pattern that fits counts. A test, a script of CI, or:
-# gpu, cluster, container: needs one; long: takes minutes; elsewhere: a command of another project, or of the system.
-PROGRAMS = r"make|dphrl|snakemake|python[\d.]*|pip|pytest|cp|srun|sqlite3|docker|apptainer"
-WORKFLOW, REPLAY = "tests/workflow/test_run.py::", "tests/workflow/test_replay.py::"
-PARTS = REPLAY + "test_a_part_of_a_run_is_named_and_forced"
-HOW = {
-    r"make demo\b": "long",
-    r"make demo-full": "long",
-    r"make test-slurm": "cluster",
-    r"make gpu-check": "gpu",
-    r"make (test|schema && make lint)$": ".ci/run",
-    r"(make run |dphrl init )": "tests/workflow/test_module.py::test_a_first_configuration_of_fifty_rows_is_planned",
-    r"make (trl|install)$": "long",
-    r"make accept": REPLAY + "test_results_are_accepted_under_changed_code",
-    r"dphrl export": "tests/unit/export/test_export.py::test_stored_responses_are_exact_and_the_same_file_for_all",
-    r"python examples/trl/dph_trainer.py": (
-        "tests/unit/export/test_trl.py::test_a_training_on_exported_files_writes_a_checkpoint"
-    ),
-    r"python3 -m verl": "elsewhere",
-    r"dphrl diagnose base\.jsonl tuned\.jsonl --task math": (
-        "tests/unit/diagnose/test_run.py::test_answers_are_judged_here"
-    ),
-    r"dphrl diagnose base\.jsonl tuned\.jsonl --task sql": (
-        "tests/unit/diagnose/test_run.py::test_sql_is_judged_here_and_programs_are_the_variety"
-    ),
-    r"dphrl diagnose results/demo/verdicts/": (
-        "tests/unit/diagnose/test_run.py::test_the_policies_of_a_run_are_diagnosed_from_its_verdicts"
-    ),
-    r"dphrl diagnose": "tests/unit/sample_files/test_plain.py::test_recipes_of_the_docs_read_the_files_of_other_tools",
-    r"dphrl plan ": "tests/unit/plan/test_work.py::test_the_command_says_what_does_not_fit",
-    r"dphrl audit show": ("tests/unit/audit/test_show.py::test_the_command_shows_and_refuses_with_a_hint"),
-    r"dphrl audit lineage": (
-        "tests/unit/audit/test_lineage.py::test_the_command_prints_the_lineage_and_returns_a_status"
-    ),
-    r"dphrl audit ": "tests/unit/audit/test_run.py::test_the_exit_status_shows_whether_all_is_well",
-    r"dphrl report ": "tests/unit/report/test_pooled.py::test_the_command_writes_a_page_and_tables",
-    r"python -m pytest -m gpu": "gpu",
-    r"python -m pytest (?=.*tests/)": "itself",
-    r"python dev/benchmarks/gpu.py": "gpu",
-    r"python dev/benchmarks/": (
-        "tests/workflow/test_benchmarks.py::"
-        "test_every_documented_benchmark_is_run_with_the_options_that_it_is_documented_with"
-    ),
-    r"python workflow_scripts/launch.py --profile": "cluster",
-    r"python workflow_scripts/launch.py .*--cache": (
-        "tests/workflow/test_cluster.py::"
-        "test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_the_cache"
-    ),
-    r"python workflow_scripts/launch.py": WORKFLOW + "test_a_run_makes_every_artifact_and_the_audit_passes",
-    r"snakemake --profile profiles/gpu-node": "gpu",
-    r"snakemake --profile": "cluster",
-    r"snakemake --report": WORKFLOW + "test_snakemakes_own_report_holds_the_figures",
-    r"snakemake --touch": REPLAY + "test_results_are_accepted_under_changed_code",
-    r"snakemake .*examples/custom_scorer/config.yaml": REPLAY + "test_the_worked_example_of_custom_data_and_scorer",
-    r"snakemake .*config/experiments/world-2.yaml": (
-        "tests/workflow/test_base.py::test_the_shipped_base_can_be_made_again_from_nothing"
-    ),
-    r"snakemake .*config/(experiments/|config.yaml)": "long",
-    r"snakemake .*(--force|--forcerun|presample|partition|figures/)": PARTS,
-    r"snakemake .*reference$": WORKFLOW + "test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling",
-    r"(cp config/config.yaml|snakemake .*--dry-run)": WORKFLOW
-    + "test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling",
-    r"snakemake": WORKFLOW + "test_a_run_makes_every_artifact_and_the_audit_passes",
-    r"(python3 -m venv light|pip install \.$)": (
-        "tests/unit/test_light_install.py::test_the_wheel_works_in_an_empty_environment"
-    ),
-    r"pip install .*envs/slurm.txt": "cluster",
-    r"make install SET=gpu": "gpu",
-    r"(docker|apptainer) ": "container",
-    r"cp -r profiles/slurm": "cluster",
-    r"cp -rL results/.* upload": WORKFLOW + "test_every_evaluated_policy_has_a_model_card_that_no_other_stage_reads",
-    r"python math_eval.py": "elsewhere",
-}
-
-# Of Snakemake and of the operating system.
-OTHERS = {"Directory cannot be locked", "No space left on device"}
-OTHERS |= {"Nothing to be done", ".snakemake/locks"}
+PROGRAMS = r"make|dphrl|snakemake|python[\d.]*|pytest|cp"
+FOLDERS = ("config", "dev", "docs", "envs", "examples", "profiles", "rules", "tests", "workflow_scripts")
+# Files that the reader makes.
+OF_THE_READER = r"config/(mine|other|my|bird|strict)\.yaml|profiles/(here|mine)|config/experiments/<name>\.yaml"
 
 
 def _commands() -> list[str]:
@@ -125,43 +53,43 @@ def _commands() -> list[str]:
     return found
 
 
-def _how(command: str) -> str | None:
-    return next((how for pattern, how in HOW.items() if re.match(pattern, command)), None)
-
-
-def test_every_command_is_run_by_a_test_or_marked() -> None:
+def test_every_command_names_files_and_targets_that_exist() -> None:
     commands = _commands()
     assert len(commands) > 100
-    assert [command for command in commands if _how(command) is None] == []
-    assert set(HOW.values()) - {_how(command) for command in commands} == set()
-    for how in {*HOW.values()} - {"gpu", "cluster", "container", "long", "elsewhere", "itself"}:
-        file, _, name = how.partition("::")
-        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8") if name else (ROOT / file).is_file(), how
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in commands:
-        if _how(command) == "itself":
-            assert all((ROOT / path).exists() for path in command.split() if path.startswith("tests/")), command
+        program, *words = shlex.split(command)
+        paths = [word for word in words if word.partition("/")[0] in FOLDERS and not re.fullmatch(OF_THE_READER, word)]
+        assert all((ROOT / path).exists() for path in paths), command
+        if program == "make":
+            target = next(word for word in words if "=" not in word)
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), command
 
 
-def test_every_quoted_message_is_one_of_the_code() -> None:
-    others = [ROOT / name for name in ("Makefile", "Snakefile", "envs/needs.py")]
-    files = [*(ROOT / "workflow_scripts").rglob("*.py"), *others]
-    messages = "\n".join(text for file in files for text in _texts(file))
-    rows = re.findall(r"^\| (.*?) \| .* \|$", (ROOT / "docs/troubleshooting.md").read_text("utf-8"), re.MULTILINE)
-    quoted = {text for row in rows for text in re.findall(r"(?<!`)`([^`]+)`", row)}
-    assert len(quoted) > 80
-    assert {text for text in quoted - OTHERS if text not in messages} == set()
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_dphrl_has_the_options_that_the_docs_give_it(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*name.split(), "--help"])
+    shown = capsys.readouterr().out
+    for command in _commands():
+        words = command.split()
+        if words[0] == "dphrl" and name == next(n for n in (" ".join(words[1:3]), words[1]) if n in COMMANDS):
+            assert all(word.partition("=")[0] in shown for word in words if word.startswith("--")), command
 
 
-def _texts(file: Path) -> Iterator[str]:
-    """The strings of a module, an ellipsis for each field of an f-string; another file as it is."""
-    text = file.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(text)) if file.suffix == ".py" else ():
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
-        elif isinstance(node, ast.Constant):
-            yield str(node.value)
-    if file.suffix != ".py":
-        yield text
+@pytest.mark.parametrize("page", ["AGENTS.md", "CONTRIBUTING.md"])
+def test_every_file_of_the_map_exists(page: str) -> None:
+    named = re.findall(r"`((?:\w[\w-]*/)+(?:[\w.-]+\.\w+)?)`", (ROOT / page).read_text(encoding="utf-8"))
+    assert len(named) > 10
+    folders = [ROOT, ROOT / "workflow_scripts", ROOT / "workflow_scripts/dphrl"]
+    made = ("results", "site", "reference")
+    assert [
+        path
+        for path in named
+        if path.partition("/")[0] not in made and not any((folder / path).exists() for folder in folders)
+    ] == []
 
 
 @pytest.mark.parametrize("page", ["tutorial", "how-to/own-scorer", "how-to/own-divergence", "how-to/debug"])
@@ -235,7 +163,7 @@ def test_the_site_has_every_key_table_rule_and_public_name(site: Path) -> None:
     rules = {name for file in (ROOT / "rules").glob("*.smk") for name in re.findall(r"rule (\w+):", file.read_text())}
     assert {name for name in rules if f"<code>{name}</code>" not in shown("rules")} == set()
     assert all(f'id="dphrl.scoring.{name}"' in shown("python") for name in scoring.__all__)
-    assert "exit status: 0 NOT COLLAPSED" in shown("commands")
+    assert [name for name in COMMANDS if f"dphrl {name}" not in shown("commands")] == []
 
 
 def test_the_configuration_of_the_page_on_own_data_is_valid() -> None:
@@ -261,7 +189,7 @@ class SilentHandler(SimpleHTTPRequestHandler):
         """No line for a request."""
 
 
-WIDE, NARROW, LONG = (1280, 900), (390, 844), ("diagnose", "methods", "troubleshooting", "worked-example")
+WIDE, NARROW, LONG = (1280, 900), (390, 844), ("diagnose", "methods", "worked-example")
 
 
 @pytest.mark.parametrize(

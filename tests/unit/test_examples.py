@@ -1,6 +1,7 @@
 """The examples run, print what their docstrings say, and that is what a computation by hand gives."""
 
 import ast
+import json
 import math
 import re
 import subprocess
@@ -30,9 +31,8 @@ def numbers(name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_prints_what_its_docstring_says_in_at_most_sixty_lines(name: str) -> None:
+def test_an_example_prints_what_its_docstring_says(name: str) -> None:
     text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 60
     said = ast.get_docstring(ast.parse(text)) or ""
     assert "".join(f"    {line}\n" for line in printed(name).splitlines()) in f"{said}\n"
 
@@ -40,15 +40,6 @@ def test_an_example_prints_what_its_docstring_says_in_at_most_sixty_lines(name: 
 def test_the_page_lists_every_example() -> None:
     listed = re.findall(r"^\| \[([\w/.]+)\]", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted([*(f"{name}.py" for name in NAMES), "custom_scorer/", "reasoning_gym/", "trl/"])
-
-
-def test_the_example_for_trl_is_small() -> None:
-    text = (EXAMPLES / "trl" / "dph_trainer.py").read_text(encoding="utf-8")
-    (trainer,) = [node for node in ast.parse(text).body if getattr(node, "name", "") == "DPHTrainer"]
-    assert len(text.splitlines()) <= 160
-    assert trainer.end_lineno - trainer.lineno < 60
-    methods = {node.name for node in trainer.body if isinstance(node, ast.FunctionDef)}
-    assert methods == {"__init__", "compute_loss"}
 
 
 def test_the_report_of_the_example_for_trl_is_a_valid_configuration() -> None:
@@ -101,11 +92,12 @@ def test_the_example_of_a_custom_scorer_is_a_valid_configuration_from_the_root_o
     assert config.replay["base"].keys() == {"capitals"}
 
 
-def test_the_pair_of_reasoning_gym_has_the_published_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_pair_of_reasoning_gym_has_the_published_numbers(tmp_path: Path) -> None:
     """The gain with the questions of both files, 21.7 points; the files' own scores differ by 19.1."""
     files = [EXAMPLES / "reasoning_gym" / f"{name}.json" for name in ("base", "tuned")]
-    assert main(["diagnose", *map(str, files), "--threshold", "1"]) == 0
-    said = capsys.readouterr().out
-    assert "+21.7 points, 95 % interval [+18.0, +25.3], over 526 questions" in said
-    assert said.count("73 questions are not in every file and left out") == 2
-    assert "another draw of the base" not in said
+    assert main(["diagnose", *map(str, files), "--threshold", "1", "--json", str(tmp_path / "d.json")]) == 0
+    said = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
+    (model,) = said["models"].values()
+    points = [100 * value for value in (model["coverage"]["value"], *model["coverage"]["wide"])]
+    assert points == pytest.approx([21.7, 18.0, 25.3], abs=0.05)
+    assert {name: len(questions) for name, questions in model["left_out"].items()} == {"base": 73, "tuned": 73}

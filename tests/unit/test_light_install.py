@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 from light import EXTRAS, WITHOUT_EXTRAS
 
-from dphrl.cli import main
+from dphrl.cli import COMMANDS, main
 from dphrl.extras import advice
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,45 +41,45 @@ def test_light_modules_import_without_the_extras() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
-@pytest.mark.parametrize("command", ["init", "diagnose", "audit", "report", "export", "plan"])
-def test_help_acts_on_nothing_and_loads_no_library(command: str) -> None:
+def test_help_acts_on_nothing_and_loads_no_library() -> None:
     libraries = ("altair", "numpy", "polars", "pydantic", "scipy", "torch", "yaml")
     script = f"""
 import sys
-from dphrl.cli import main
-try:
-    main([{command!r}, "--help"])
-except SystemExit as end:
-    print(end.code, [name for name in {libraries} if name in sys.modules])
+from dphrl.cli import COMMANDS, main
+for name in COMMANDS:
+    try:
+        main([*name.split(), "--help"])
+    except SystemExit as end:
+        assert end.code == 0, name
+print([name for name in {libraries} if name in sys.modules])
 """
     done = _python("-c", script)
-    assert done.stdout.startswith(f"usage: dphrl {command} ")
-    assert "\nexit status: 0" in done.stdout
-    assert done.stdout.endswith("0 []\n")
+    assert done.stdout.count("usage: dphrl ") == len(COMMANDS)
+    assert done.stdout.endswith("\n[]\n")
 
 
 def test_the_command_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     shown = capsys.readouterr().out
-    for name in ("init", "diagnose", "audit", "report", "export", "plan"):
-        assert f"\n    {name} " in shown
+    assert [name for name in COMMANDS if not re.search(rf"^    {name}\s", shown, re.MULTILINE)] == []
     with pytest.raises(SystemExit, match="2"):
         main(["analyse"])
-    assert "invalid choice: 'analyse'" in capsys.readouterr().err
+    assert "'analyse'" in capsys.readouterr().err
 
 
 def test_the_command_passes_on_arguments_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "note.md").write_text("text\n")
     assert main(["audit", "show", str(tmp_path / "note.md")]) == 0
     assert main(["audit", str(tmp_path / "none")]) == 2
-    assert "no such folder" in capsys.readouterr().err
+    assert str(tmp_path / "none") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("library", "extra"), [("math_verify", "math"), ("torch", "workflow"), ("sqlglot", "sql")])
 def test_a_missing_extra_is_named_in_one_line(library: str, extra: str) -> None:
-    line = f"{library} is not installed: pip install 'dphrl[{extra}]'"
-    assert advice(ModuleNotFoundError("no module", name=f"{library}.part")) == line
+    line = advice(ModuleNotFoundError("no module", name=f"{library}.part"))
+    assert library in line
+    assert f"pip install 'dphrl[{extra}]'" in line
     assert advice(ModuleNotFoundError("no module named x", name="x")) == "no module named x"
 
 
@@ -120,16 +121,8 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
     assert installed.returncode == 0, installed.stderr
     # Not this tree, which tests have on their path.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    for command in (
-        ["--help"],
-        ["init", "--help"],
-        ["audit", "--help"],
-        ["report", "--help"],
-        ["export", "--help"],
-        ["plan", "--help"],
-    ):
-        shown = subprocess.check_output([light / "bin" / "dphrl", *command], env=environment, cwd=tmp_path, text=True)
-        assert shown.startswith("usage: dphrl")
+    shown = subprocess.check_output([light / "bin" / "dphrl", "--help"], env=environment, cwd=tmp_path, text=True)
+    assert shown.startswith("usage: dphrl")
     # As shares of 80 questions: half are solved; half of these are lost; with half of 8 questions nothing is certain.
     half, fewer = {f"q{n}": n < 40 for n in range(80)}, {f"q{n}": n < 20 for n in range(80)}
     samples = {"base": half, "worse": fewer, "few": dict([*half.items()][36:44])}

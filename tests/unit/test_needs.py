@@ -23,9 +23,13 @@ def test_this_machine_has_all(set_: str) -> None:
     assert needs(set_) == (0, [])
 
 
-def test_a_missing_compiler_is_named() -> None:
-    assert needs("cpu", PATH="/nowhere") == (1, ["Needed and not found: a C++ compiler: g++ (g++)"])
-    assert needs("cpu", CXX="no-such-compiler")[1] == ["Needed and not found: a C++ compiler: no-such-compiler (g++)"]
+@pytest.mark.parametrize(
+    ("environment", "compiler"), [({"PATH": "/nowhere"}, "g++"), ({"CXX": "no-such-compiler"}, "no-such-compiler")]
+)
+def test_a_missing_compiler_is_named(environment: dict[str, str], compiler: str) -> None:
+    status, (line,) = needs("cpu", **environment)
+    assert status == 1
+    assert compiler in line
 
 
 def test_missing_headers_of_python_are_named(tmp_path: Path) -> None:

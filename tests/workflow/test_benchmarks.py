@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from runs import ROOT, TINY, Workflow
@@ -22,28 +21,18 @@ SMALLEST = {
     "diagnose": ["--draws", "8", "--processes", "1", "--part", "margin", "--cell", "130"],
     "diagnose_files": ["--questions", "40", "--out", "{data}/diagnose"],
     "evaluation": ["--small"],
-    "gpu": ["--engine", "transformers", "--model", "0.5B", "--small", "--steps", "1"],
-    "graph": ["--shards", "1"],
+    "gpu": ["--engine", "transformers", "--small", "--steps", "1"],
     "head_precision": ["{run}", "--responses", "2"],
-    "job_memory": ["--interval", "0.1", "{data}/memory.parquet", "sleep", "0.5"],
-    "memory": ["--rollouts", "80"],
-    "prompt_sharing": ["--passes", "1", "--shapes", "demo, D_pef"],
     "registered": ["tables", str(ROOT / "docs/worked-example/counts.parquet")],
     "registered_llm": ["tables", str(ROOT / "docs/worked-example/language-model.parquet")],
-    "sampling": ["{run}", "--prompts", "2", "--repeats", "1"],
-    "scoring": ["--data", "{data}", "--repeats", "1", "--slow", "1"],
+    "scoring": ["--data", "{data}", "--repeats", "1"],
     "scoring_maths": ["--data", "{data}"],
-    "stages": ["{run}"],
-    "topk_variance": ["{run}", "--responses", "2"],
     "training": ["--threads", "1", "--repeats", "1", "--small"],
     "world": [str(TINY), "{run}", "--questions", "2", "--memory"],
 }
 # In `make test-full` only: half a minute each.
-LONG = ("gpu", "memory", "sampling", "training")
-PEER = ["--peer-python", sys.executable]
-LANGUAGE = "--language"
-OF_A_RUN = [name for name, arguments in SMALLEST.items() if "{run}" in arguments]
-DOCUMENTED = re.compile(r"python dev/benchmarks/(\w+)\.py(.*)")
+LONG = ("gpu", "training")
+DOCUMENTED = re.compile(r"python (dev/benchmarks/(\w+)\.py)(.*)")
 
 
 def run(name: str, *arguments: str) -> str:
@@ -57,11 +46,6 @@ def run(name: str, *arguments: str) -> str:
 def has_a_row_of_figures(table: str) -> bool:
     """Whether a Markdown table has a row below its head."""
     return re.search(r"^\| ---.*\n\|.*\d", table, re.MULTILINE) is not None
-
-
-def marked(names: list[str]) -> list[Any]:
-    """The names as values of a parameter, the long ones for `make test-full`."""
-    return [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -88,38 +72,33 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", marked(sorted(SMALLEST.keys() - OF_A_RUN)))
-def test_a_benchmark_prints_its_table(name: str, data: Path) -> None:
-    assert has_a_row_of_figures(run(name, *(argument.format(data=data) for argument in SMALLEST[name])))
-
-
-@pytest.mark.parametrize("name", marked(OF_A_RUN))
-def test_a_benchmark_of_a_run_prints_its_table(name: str, pristine: Workflow) -> None:
-    assert has_a_row_of_figures(run(name, *(argument.format(run=pristine.results) for argument in SMALLEST[name])))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in SMALLEST]
+)
+def test_a_benchmark_prints_its_table(name: str, data: Path, pristine: Workflow) -> None:
+    printed = run(name, *(argument.format(data=data, run=pristine.results) for argument in SMALLEST[name]))
+    assert has_a_row_of_figures(printed)
 
 
 @pytest.mark.full
 def test_the_benchmark_of_training_takes_steps_of_a_language_model() -> None:
-    assert has_a_row_of_figures(run("training", *SMALLEST["training"], LANGUAGE))
+    assert has_a_row_of_figures(run("training", *SMALLEST["training"], "--language"))
 
 
 def test_the_benchmark_of_training_compares_with_trl() -> None:
     if importlib.util.find_spec("trl") is None:
         pytest.skip("TRL is not installed: `pip install trl datasets` next to the pinned packages runs this test")
-    rows = [
-        row.split(" | ") for row in run("training", *SMALLEST["training"], *PEER).splitlines() if " | TRL | " in row
-    ]
+    printed = run("training", *SMALLEST["training"], "--peer-python", sys.executable)
+    rows = [row.split(" | ") for row in printed.splitlines() if " | TRL | " in row]
     assert rows
     assert all(float(row[2]) > 0 for row in rows)
 
 
-def test_every_documented_benchmark_is_run_with_the_options_that_it_is_documented_with() -> None:
-    documented = {
-        (name, option)
-        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-        for name, arguments in DOCUMENTED.findall(page.read_text())
-        for option in ["", *re.findall(r"--[\w-]+", arguments)]
-    }
-    assert documented
-    known = {(name, option) for name, arguments in SMALLEST.items() for option in ["", *arguments]}
-    assert documented - known <= {("training", PEER[0]), ("training", LANGUAGE)}
+def test_every_documented_benchmark_exists_with_its_options() -> None:
+    documented = [
+        command for page in (ROOT / "docs").rglob("*.md") for command in DOCUMENTED.findall(page.read_text("utf-8"))
+    ]
+    assert {name for _, name, _ in documented} == SMALLEST.keys()
+    for file, _, arguments in documented:
+        program = (ROOT / file).read_text("utf-8")
+        assert all(f'"{option}"' in program for option in re.findall(r"--[\w-]+", arguments)), file

@@ -1,4 +1,4 @@
-"""The thesis on a bandit: does rehearsing mastered contexts keep diversity on other, ambiguous ones?
+"""A bandit without shared features: rehearsing mastered contexts does not keep diversity on other, ambiguous ones.
 
 The contexts are disjoint. On mastered ones every arm is right: reward teaches nothing, and one arm that the base drew
 is stored for each. On ambiguous ones the right arm is drawn anew each time, so always taking the likeliest pays most.
@@ -6,7 +6,6 @@ What rehearsal changes on ambiguous contexts can only pass through features that
 """
 
 import torch
-from tabulate import tabulate
 from torch import Tensor
 
 from dphrl.objective import divergence, policy_loss
@@ -26,19 +25,13 @@ METHODS = {
 }
 
 
-def _features(shared: bool) -> Tensor:
-    """A feature for each context, mastered ones first, and one that all have if `shared`; rows have length 1."""
-    own = torch.eye(MASTERED + AMBIGUOUS, dtype=F64)
-    return torch.cat([own, torch.ones_like(own[:, :1])], dim=1) / 2**0.5 if shared else own
-
-
-def _train(name: str, shared: bool) -> Tensor:
+def _train(name: str) -> Tensor:
     """Log-probs of the arms in each context, trained by reward on ambiguous ones and by rehearsal on mastered ones."""
     form, eta = METHODS[name]
-    draws, features = torch.Generator().manual_seed(0), _features(shared)
-    weights = torch.zeros(features.shape[1], len(BASE), dtype=F64, requires_grad=True)
+    draws = torch.Generator().manual_seed(0)
+    weights = torch.zeros(MASTERED + AMBIGUOUS, len(BASE), dtype=F64, requires_grad=True)
     for _ in range(STEPS):
-        logprobs = (BASE.log() + features @ weights).log_softmax(1)
+        logprobs = (BASE.log() + weights).log_softmax(1)
         mastered, ambiguous = logprobs.split([MASTERED, AMBIGUOUS])
         arms = torch.multinomial(ambiguous.detach().exp(), ROLLOUTS, replacement=True, generator=draws)
         right = torch.multinomial(RIGHT, AMBIGUOUS, replacement=True, generator=draws)
@@ -50,7 +43,7 @@ def _train(name: str, shared: bool) -> Tensor:
             loss = loss + eta * form.value(log_ratio).mean()
         (gradient,) = torch.autograd.grad(loss, weights)
         weights = (weights.detach() - LR * gradient).requires_grad_()
-    return (BASE.log() + features @ weights.detach()).log_softmax(1)
+    return (BASE.log() + weights.detach()).log_softmax(1)
 
 
 def _entropy(logprobs: Tensor) -> float:
@@ -58,13 +51,9 @@ def _entropy(logprobs: Tensor) -> float:
 
 
 def test_without_shared_features_rehearsal_changes_nothing_on_ambiguous_contexts() -> None:
-    """With them, what it changes is printed (`pytest -s`), as in docs/method.md, and not asserted."""
-    trained = {shared: {name: _train(name, shared)[MASTERED:] for name in METHODS} for shared in (False, True)}
-    alone = trained[False]["reward alone"]
-    for name, logprobs in trained[False].items():
+    trained = {name: _train(name)[MASTERED:] for name in METHODS}
+    alone = trained["reward alone"]
+    for name, logprobs in trained.items():
         assert torch.equal(logprobs, alone), name
     # The reward does teach something there.
     assert _entropy(alone) < _entropy(BASE.log()[None]) - 0.1
-    rows = [(name, *(_entropy(trained[shared][name]) for shared in (False, True))) for name in METHODS]
-    head = ("rehearsal", "no shared feature", "one shared feature")
-    print(f"\nbase {_entropy(BASE.log()[None]):.2f}\n{tabulate(rows, head, tablefmt='github', floatfmt='.2f')}")

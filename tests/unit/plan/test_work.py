@@ -20,7 +20,7 @@ from dphrl.plan.work import Rates, Sizes, prompt_share, sizes_of, stages, step_s
 
 ROOT = Path(__file__).resolve().parents[3]
 MEASURED = ROOT / "tests" / "data" / "measured_runs"
-# From the timings and the folder of a run with that configuration. `dev/benchmarks/stages.py` prints such figures.
+# From the timings and the folder of a run with that configuration.
 DEMO = {"jobs": 83, "sampled": 1_049_775, "rolled out": 888_283, "trained": 933_441, "bytes": 138e6}
 
 DEMO_FULL = {"jobs": 580, "sampled": 10_648_759, "rolled out": 5_864_168, "trained": 6_028_078}

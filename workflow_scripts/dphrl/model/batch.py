@@ -16,7 +16,7 @@ PromptSharing = Literal["auto", "on", "off"]
 _T = TypeVar("_T")
 
 # How many times as many tokens a prompt's rows must have without sharing, for sharing to be faster. Padded, the gathers
-# of the attention cost as much as fewer tokens would save (dev/benchmarks/prompt_sharing.py); packed there are none.
+# of the attention cost as much as fewer tokens would save; packed there are none.
 _LEAST_SAVING: Final[dict[Form, float]] = {"padded": 1.15, "packed": 1.0}
 
 

@@ -39,7 +39,7 @@ class Canary:
 
     In float32 that is the largest |difference| on one text, which rounding leaves below 1e-5 nats. In bfloat16 it is
     the mean over eight texts: the largest of a few hundred changes so much from push to push that no bound on it spares
-    every right training and still finds wrong weights (rates: docs/gpu.md).
+    every right training and still finds wrong weights (rates: tests/unit/training/test_canary.py).
 
     Attributes:
         texts: token ids; at most 128 each.
