@@ -42,10 +42,8 @@ LESS_MEMORY: Final[tuple[dict[str, Any], ...]] = (
     *({"ranks": ranks} for ranks in (16, 32, 64)),
 )
 
-# Decoders with RMS norms, rotary positions and a gated feed-forward layer: whether q, k and v have biases by default.
-_QKV_BIAS = {"llama": False, "mistral": False, "qwen2": True, "qwen3": False}
-# Decoders with norms of queries and keys.
-_QK_NORMS = {"qwen3"}
+# Decoders with RMS norms, rotary positions and a gated feed-forward layer.
+_KNOWN = ("llama", "mistral", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True)
@@ -70,25 +68,20 @@ class ModelShape:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The shape that a Hugging Face config.json describes.
+        """The shape that a Hugging Face config.json describes, without biases and norms of queries and keys.
 
-        Raises `ValueError` for an architecture outside `_QKV_BIAS`, and for a config.json without one of the sizes.
+        Raises `ValueError` for another architecture than `_KNOWN`, and for a config.json without one of the sizes.
         """
         kind = config.get("model_type")
-        if kind not in _QKV_BIAS:
-            raise ValueError(f"model_type {kind!r}: sizes are known for {', '.join(_QKV_BIAS)}")
+        if kind not in _KNOWN:
+            raise ValueError(f"model_type {kind!r}: sizes are known for {', '.join(_KNOWN)}")
         names = ("num_hidden_layers", "hidden_size", "vocab_size", "intermediate_size", "num_attention_heads")
         if missing := [name for name in names if not isinstance(config.get(name), int)]:
             raise ValueError(f"config.json lacks {', '.join(missing)}")
         layers, hidden, vocabulary, feed_forward, heads = (config[name] for name in names)
         size = config.get("head_dim") or hidden // heads
         queries, keys = heads * size, (config.get("num_key_value_heads") or heads) * size
-        bias = config.get("attention_bias", False)
-        projections = hidden * (2 * queries + 2 * keys)
-        biases = (queries + 2 * keys) * (_QKV_BIAS[kind] or bias) + hidden * bool(bias)
-        feed_forward_biases = (2 * feed_forward + hidden) * bool(config.get("mlp_bias"))
-        norms = 2 * hidden + (2 * size if kind in _QK_NORMS else 0)
-        layer = projections + biases + 3 * hidden * feed_forward + feed_forward_biases + norms
+        layer = hidden * (2 * queries + 2 * keys + 3 * feed_forward + 2)
         embeddings = vocabulary * hidden * (1 if config.get("tie_word_embeddings", False) else 2)
         return cls(
             layers,
