@@ -143,7 +143,7 @@ CLAIMS = tuple(_paper())
 """The claims of the paper, and the control."""
 
 
-def registered(endpoints: tuple[EndpointConfig, ...], elsewhere: Collection[str] = ()) -> tuple[Claim, ...]:
+def claims_of_run(endpoints: tuple[EndpointConfig, ...], elsewhere: Collection[str] = ()) -> tuple[Claim, ...]:
     """The claims of a run: its primary endpoints, then the other claims, of which some are primary without endpoints.
 
     Args:
@@ -199,7 +199,7 @@ def claims(
         ValueError: a primary endpoint of the configuration was not measured.
     """
     rows = []
-    for claim in registered(rules.primary, elsewhere):
+    for claim in claims_of_run(rules.primary, elsewhere):
         measured = list(_measured(claim, comparisons, levels, roles))
         if not measured and claim.source == REGISTERED:
             _refuse(claim, comparisons if claim.level is None else levels)

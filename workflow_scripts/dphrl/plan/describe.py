@@ -95,7 +95,6 @@ def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None, 
         f"\n{_work_table(planned, speed, unit)}\n",
         _hours(planned, speed, unit, slots),
         *_lengths(config, sizes),
-        *_disk(config, shape),
         *slow_products(config),
         *strengths(config),
     ]
@@ -131,8 +130,20 @@ def at_start(config: Config, folder: Path) -> Iterator[str]:
         return
     if config.gpu_gib:
         check_memory(config, shape, config.gpu_gib)
-        yield from _memory(config, shape) if config.methods else ()
-    yield from _disk(config, shape)
+    if not config.methods:
+        return
+    if config.gpu_gib:
+        yield from _memory(config, shape)
+    settings = {name: Setting.of(config, name, shape) for name in config.methods}
+    disk = sum(
+        len(config.seeds(name)) * training_bytes(shape, setting, config.train, config.steps(name))
+        for name, setting in settings.items()
+    )
+    trainings = counted(config.trainings, "training")
+    yield (
+        f"Disk: at most {disk / GB:,.1f} GB for the policies and optimizer states of {trainings} "
+        f"(train.keep_state: {config.train.keep_state})"
+    )
 
 
 def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
@@ -179,16 +190,7 @@ def _memory(config: Config, shape: ModelShape) -> Iterator[str]:
 
 def _work_table(planned: Sequence[Stage], speed: float, unit: str) -> str:
     rows = [_row(stage.name, stage.gpus, [stage], speed) for stage in planned] + [_row("all", None, planned, speed)]
-    head = (
-        "stage",
-        f"{unit}s each",
-        "jobs",
-        "tokens drawn",
-        "tokens passed",
-        "operations",
-        f"{unit} hours",
-        "GB of disk",
-    )
+    head = f"stage,{unit}s each,jobs,tokens drawn,tokens in passes,operations,{unit} hours,GB of disk".split(",")
     return tabulate(rows, head, floatfmt=("", "", "", ",.0f", ",.0f", ".1e", ",.2f", ",.1f"), missingval="-")
 
 
@@ -220,20 +222,6 @@ def _lengths(config: Config, sizes: Sizes) -> Iterator[str]:
     yield f"Mean tokens of a prompt and of a response: {', '.join(lengths)}"
     if set(config.datasets) - sizes.measured:
         yield "Lengths are measured where samples are drawn: of the training set after target presample"
-
-
-def _disk(config: Config, shape: ModelShape) -> Iterator[str]:
-    if not config.methods:
-        return
-    settings = {name: Setting.of(config, name, shape) for name in config.methods}
-    disk = sum(
-        len(config.seeds(name)) * training_bytes(shape, setting, config.train, config.steps(name))
-        for name, setting in settings.items()
-    )
-    yield (
-        f"Disk: at most {disk / GB:,.1f} GB for the policies and optimizer states of "
-        f"{counted(config.trainings, 'training')} (train.keep_state: {config.train.keep_state})"
-    )
 
 
 @cache
