@@ -19,7 +19,7 @@ from dphrl.plan.work import Sizes, sizes_of, stages, step_tokens
 
 ROOT = Path(__file__).resolve().parents[3]
 MEASURED = ROOT / "tests" / "data" / "measured_runs"
-# From the timings and the folder of a run with that configuration. `dev/benchmarks/stages.py` prints such figures.
+# From the timings and the folder of a run with that configuration.
 # Bytes before the end of the run, which removes superseded states and policies. Timings count responses alone.
 RUNS = {
     "demo": {"sampled": 1_049_775, "rolled out": 888_283, "trained": 933_441, "bytes": 138e6},
