@@ -179,7 +179,7 @@ def setting_of(hardware: HardwareConfig) -> Setting:
     return Setting(
         kv_cache_gib=hardware.kv_cache_gib,
         token_budget=hardware.token_budget,
-        checkpointing=hardware.gradient_checkpointing,
+        gradient_checkpointing=hardware.gradient_checkpointing,
     )
 
 

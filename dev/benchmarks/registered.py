@@ -3,6 +3,7 @@
     .venv/bin/python dev/benchmarks/registered.py collect docs/worked-example/counts.parquet results/demo-full ...
     .venv/bin/python dev/benchmarks/registered.py tables docs/worked-example/counts.parquet
     .venv/bin/python dev/benchmarks/registered.py coverage docs/worked-example/counts.parquet     # of the intervals
+    .venv/bin/python dev/benchmarks/registered.py figure docs/worked-example/counts.parquet       # strip.svg
 
 The file has a row for each question of each policy that was evaluated, so that all tables follow from it.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import altair as alt
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -29,6 +31,8 @@ from dphrl.evaluation.names import UNTRAINED
 from dphrl.evaluation.study import Study
 from dphrl.layout.methods import label
 from dphrl.layout.names import PolicyName
+from dphrl.report import figures
+from dphrl.report.figures import theme
 from dphrl.toy.questions import RADII
 
 N, K, COVERED, EQUAL = 16, 16, 0.477, 0.55
@@ -331,6 +335,26 @@ def coverage(counts: Counts, population: str, runs: int = 2000) -> None:
     table(head, lines, "r" * len(head))
 
 
+def figure(counts: Counts, run: str, out: Path) -> None:
+    """Draw pass@16 on the ambiguous questions: a row for each method, a dot for each training."""
+    solved = counts.values(run, "covered", "ambiguous")
+    points = [(method, float(value)) for method, rows in solved.items() for value in np.sort(rows.mean(axis=1))]
+    rows = theme.with_policy(pl.DataFrame(points, ["method", "value"], orient="row"))
+    rows = rows.with_columns(panel=pl.lit("pass@16, ambiguous questions"))
+    axis, scale = alt.Axis(format="%", tickCount=5), alt.Scale(domain=[0, 1])
+    panel = alt.Chart(rows.drop("method")).mark_point(filled=True, size=90, opacity=0.8).encode(
+        x=alt.X("value:Q", title=None, axis=axis, scale=scale),
+        y=theme.policy_axis(rows),
+        color=theme.policy_colour(rows).legend(None),
+        shape=theme.policy_shape(rows).legend(None),
+    )  # fmt: skip
+    panel = panel.properties(width=420, height={"step": 26})
+    chart = theme.faceted(
+        panel, rows, "panel", "Trainings of demo-full", 1, rows["panel"].unique().to_list(), figure.__doc__ or ""
+    )
+    out.write_text(figures.to_svg(chart), encoding="utf-8")
+
+
 def tables(path: Path) -> None:
     """Print all tables."""
     counts = Counts(path)
@@ -349,7 +373,7 @@ def tables(path: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["collect", "tables", "coverage"])
+    parser.add_argument("what", choices=["collect", "tables", "coverage", "figure"])
     parser.add_argument("counts", type=Path, help="the file of counts")
     parser.add_argument("runs", type=Path, nargs="*", help="folders of finished runs")
     arguments = parser.parse_args()
@@ -357,6 +381,8 @@ if __name__ == "__main__":
         collect(arguments.runs, arguments.counts, of_run, ["run", "method", "seed", "step", "question"])
     elif arguments.what == "tables":
         tables(arguments.counts)
+    elif arguments.what == "figure":
+        figure(Counts(arguments.counts), "demo-full", arguments.counts.with_name("strip.svg"))
     else:
         for population in ("demo-full", r"draws-\d+"):
             coverage(Counts(arguments.counts), population)

@@ -342,12 +342,13 @@ def _export(options: Namespace) -> int:
 
 
 _PLAN: Final = """\
-Memory per GPU, disk, jobs, tokens and hours of a configuration, from it and the model's
-config.json alone; where stages of the run are done, from what they measured.
+Memory per GPU, operations, hours and disk of a configuration, from it and the model's config.json.
+Hours are those of the model's matrix products alone: a job takes longer.
 
 examples:
   dphrl plan config/config.yaml                        the demo, on two CPU cores
   dphrl plan my.yaml --gpu-gib 80 --slots 4            on four GPUs of 80 GiB
+  dphrl plan my.yaml --tflops 400                      hours, on a machine without a GPU
 
 exit status: 0, 1 if something does not fit, 2 if the plan cannot be made"""
 
@@ -356,16 +357,15 @@ def _plan_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     text = "the configuration, for instance config/config.yaml; of several files, each changes those before it"
     add("config", type=Path, nargs="+", help=text)
-    text = "memory of a GPU in GiB (default: hardware.gpu_gib); exit status 1 if a job does not fit"
-    add("--gpu-gib", type=float, help=text)
-    text = "GPUs, or CPU cores, that work at one time (default: 2, or those of the largest job)"
-    add("--slots", type=int, help=text)
+    add("--gpu-gib", type=float, help="memory of a GPU in GiB (default: hardware.gpu_gib)")
+    add("--slots", type=int, help="GPUs, or CPU cores, at one time (default: 2, or those of the largest job)")
+    add("--tflops", type=float, help="10^12 operations/s that one of them reaches (default: those of a product here)")
 
 
 def _plan(options: Namespace) -> int:
     from dphrl.plan.describe import print_plan
 
-    return print_plan(options.config, options.gpu_gib, options.slots)
+    return print_plan(options.config, options.gpu_gib, options.slots, options.tflops)
 
 
 _DEMO_LLM: Final = (

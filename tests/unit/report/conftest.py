@@ -84,7 +84,6 @@ def make_tables(
         "comparisons": comparisons(study),
         "passk": passk(study),
         "headline": first,
-        "headline_levels": first.select(pl.lit("ambiguous").alias("level"), pl.lit(40).alias("prompts"), pl.all()),
         "style_counts": style_counts(study),
         "styles": styles(study),
         "keep_explore": keep_explore(study),

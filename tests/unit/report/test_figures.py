@@ -16,9 +16,8 @@ from dphrl.artifacts.code import code_digest
 from dphrl.config.load import load_config
 from dphrl.layout.run import Layout
 from dphrl.report import contents, figures
-from dphrl.report.terminal import REGISTERED
 
-NAMES = ["eta", "gap", "keep_explore", "passk", "paths", "steps", "strip", "style_counts", "styles", "training"]
+NAMES = ["eta", "gap", "keep_explore", "passk", "paths", "steps", "style_counts", "styles", "training"]
 ORDER = ("in_domain", "cross", "maths")
 
 
@@ -33,9 +32,6 @@ def test_the_figures():
 @pytest.mark.parametrize(
     ("names", "changes"),
     [
-        ({"strip"}, {"sampling.evaluate": {"n": 64}, "evaluate": {"k": [1, 16, 32, 64]}}),
-        ({"strip"}, {"toy": {"test_strata": {"plain": 0.5, "noisy": 0.5, "ambiguous": 0.0}}}),
-        ({"strip"}, {"sampling.evaluate": {"n_by_dataset": {"in_domain": 8}}}),
         ({"styles", "style_counts"}, {"evaluate": {"styles": {"sql": []}}}),
     ],
 )
@@ -89,7 +85,7 @@ def test_a_method_has_one_colour_in_all_figures(tables):
         assert "#0072b2" in svg
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("training", "strip")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "training"])
 def test_datasets_are_in_the_given_order(name, tables):
     svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table], ORDER))
     shown = [dataset for dataset in ORDER if f">{dataset}" in svg]
@@ -136,16 +132,6 @@ def test_a_path_goes_from_the_base_through_mean_accuracy_and_coverage(tables):
     for row, method in zip(sorted(path, key=lambda row: row["step"]), ("base", "dph_f"), strict=True):
         expected = [values[method, "mean@16"], values[method, "pass@16"]]
         assert [row["mean"], row["pass"]] == pytest.approx(expected, abs=1e-6)
-
-
-def test_the_strip_has_the_registered_trainings_of_the_methods_of_the_run(tables):
-    drawn = figures.draw("strip", tables["headline_levels"]).to_dict()["datasets"].values()
-    rows = [row for data in drawn for row in data]
-    grey = [(row["policy"], row["value"]) for row in rows if row["whose"] == "registered"]
-    assert len(grey) == sum(len(REGISTERED[name]) for name in ("grpo", "exp_only", "dph_f", "dph_js"))
-    assert ("GRPO", pytest.approx(REGISTERED["grpo"][0] / 300, abs=1e-6)) in grey
-    ours = {row["policy"] for row in rows if row["whose"] == "this run"}
-    assert ours == {"Base", "D_exp only", "DPH-F", "DPH-JS", "GRPO"}
 
 
 def test_unknown_methods_and_metrics(tables):

@@ -142,20 +142,8 @@ def _paper() -> list[Claim]:
 CLAIMS = tuple(_paper())
 """The claims of the paper, and the control."""
 
-NOT_BORNE_OUT = {
-    ("rkl_lower_pass@8_base_in_domain", "llama-sql"): (69.80, 68.80),
-    ("dph_f_higher_pass@8_base_in_domain", "llama-math"): (54.44, 55.06),
-    ("dph_js_higher_pass@8_base_in_domain", "llama-math"): (54.23, 55.06),
-    ("grpo_lower_pass@8_base_in_domain", "qwen-math"): (67.71, 65.39),
-    ("dapo_lower_pass@8_base_in_domain", "qwen-math"): (67.97, 65.39),
-    ("rkl_lower_pass@8_base_in_domain", "qwen-math"): (68.01, 65.39),
-    ("dph_f_higher_greedy_grpo_in_domain", "qwen-math"): (41.39, 41.43),
-    ("dph_f_higher_greedy_dapo_in_domain", "qwen-math"): (41.39, 41.70),
-}
-"""Claims that a table of the paper contradicts: by name and published setting, its numbers in per cent."""
 
-
-def registered(endpoints: tuple[EndpointConfig, ...], elsewhere: Collection[str] = ()) -> tuple[Claim, ...]:
+def claims_of_run(endpoints: tuple[EndpointConfig, ...], elsewhere: Collection[str] = ()) -> tuple[Claim, ...]:
     """The claims of a run: its primary endpoints, then the other claims, of which some are primary without endpoints.
 
     Args:
@@ -211,7 +199,7 @@ def claims(
         ValueError: a primary endpoint of the configuration was not measured.
     """
     rows = []
-    for claim in registered(rules.primary, elsewhere):
+    for claim in claims_of_run(rules.primary, elsewhere):
         measured = list(_measured(claim, comparisons, levels, roles))
         if not measured and claim.source == REGISTERED:
             _refuse(claim, comparisons if claim.level is None else levels)

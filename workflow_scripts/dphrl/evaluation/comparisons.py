@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
-from dphrl.evaluation.claims import registered
+from dphrl.evaluation.claims import claims_of_run
 from dphrl.evaluation.crossed import Crossed, Floats, Questions, holm
 from dphrl.evaluation.estimator import maj_at_k
 from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered, published_k
@@ -69,7 +69,7 @@ def comparisons(study: Study) -> pl.DataFrame:
     last = study.last_steps()
     _check_steps(last)
     measured, config = _measure(last), study.config
-    claimed = sorted({(claim.method, claim.against) for claim in registered(config.claims.primary)})
+    claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(config.claims.primary)})
     rows: list[dict[str, object]] = []
     for dataset, member in measured.items():
         for metric in member.metrics:

@@ -34,7 +34,7 @@ TABLES = (
     "styles",
     "transitions",
 )
-_FIGURES = ("eta", "gap", "keep_explore", "passk", "paths", "steps", "strip", "style_counts", "styles", "training")
+_FIGURES = ("eta", "gap", "keep_explore", "passk", "paths", "steps", "style_counts", "styles", "training")
 # Regular expressions of fields in paths; other fields are names of the config.
 _NUMBER = "(?:0|[1-9][0-9]*)"
 _NAME = "[A-Za-z0-9_]+"

@@ -11,72 +11,44 @@ from tabulate import tabulate
 
 from dphrl.config.checks import strengths
 from dphrl.config.config import Config
-from dphrl.config.errors import ConfigError, Problem, show
+from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import read_config
-from dphrl.hub import GGUF, model_config, model_name
-from dphrl.layout.run import Layout
+from dphrl.hub import model_config, model_name
 from dphrl.machine.progress import counted, duration
 from dphrl.plan.memory import (
     GB,
+    LESS_MEMORY,
     ModelShape,
     Phase,
     Setting,
-    activations,
-    changes_that_fit,
+    base_phase,
     host_bytes,
     phases,
-    policy_bytes,
     reference_phase,
     sampling_phase,
-    state_bytes,
     training_bytes,
 )
-from dphrl.plan.work import (
-    ASSUMED_PROMPTS,
-    PLANS,
-    Rates,
-    Sizes,
-    Stage,
-    drawn_datasets,
-    prompt_share,
-    sizes_of,
-    stages,
-    step_seconds,
-    wall_seconds,
-)
+from dphrl.plan.work import ASSUMED_PROMPTS, PLANS, Sizes, Stage, drawn_datasets, sizes_of, stages
 
-# The key of the configuration for each field of a setting.
-KEYS = {
-    "zero_stage": "hardware.zero_stage",
-    "checkpointing": "hardware.gradient_checkpointing",
-    "ranks": "hardware.ranks",
-    "kv_cache_gib": "hardware.kv_cache_gib",
-    "offload": "hardware.offload_optimizer",
-    "tensor_parallel": "hardware.tensor_parallel",
-}
-_KEPT = {"newest": "newest removes older ones", "all": "all stay"}
+_ORDER = f"change, in this order: hardware.{', '.join(dict.fromkeys(key for keys in LESS_MEMORY for key in keys))}"
 
 
 def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShape | None:
-    """The shape of the base model, from its config.json, its GGUF file or the block `toy`; None for recorded answers.
+    """The shape of the base model, from its config.json or the block `toy`; None for recorded answers.
 
     Args:
         online: whether the config.json of a name of the hub may be fetched; else it must be in the cache.
 
     Raises `ValueError` as `ModelShape.from_config` does, and `ConfigError` without a config.json.
     """
-    if config.policy.base is not None:
-        settings = model_config(config.base_place(folder), folder, online=online)
-        if settings is None and model_name(config.policy.base, folder):
-            raise ValueError(f"config.json of {config.policy.base} is not in the cache (`dphrl plan` fetches it)")
+    base = config.policy.base
+    if base is not None:
+        settings = model_config(base, folder, online=online)
+        if settings is None and model_name(base, folder):
+            raise ValueError(f"config.json of {base} is not in the cache (`dphrl plan` fetches it)")
         if settings is None:
-            place = config.policy.base
-            if place.endswith(GGUF):
-                need = "a GGUF file that exists (`dphrl demo-llm` writes the demo's)"
-            else:
-                place += ", in which there is no config.json"
-                need = "a folder with the model's config.json; a plan reads this alone, so copy it without the weights"
-            raise ConfigError([Problem("policy.base", place, need)])
+            need = "a folder with the model's config.json; a plan reads this alone, so copy it without the weights"
+            raise ConfigError([Problem("policy.base", f"{base}, in which there is no config.json", need)])
         return ModelShape.from_config(settings)
     if config.toy is None:
         return None
@@ -93,161 +65,163 @@ def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShap
     )
 
 
-def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
-    """Raises a `ConfigError` with each training and each other job that does not fit, and the keys to change."""
-    limit, problems = gpu_gib * 2**30, []
-    for names, setting in _settings(config, shape).items():
-        worst = max(phases(shape, setting), key=lambda phase: phase.total)
-        changes = changes_that_fit(shape, setting, limit) if worst.total > limit else {}
-        advice = "a larger GPU: no combination of these keys fits"
-        if changes:
-            advice = ", ".join(f"{KEYS[name]}: {show(value)}" for name, value in changes.items())
-        problems += _too_large(f"methods {names}", worst, limit, advice)
-    # The reference needs less than the trainings that read it.
-    advice = "a higher hardware.tensor_parallel, or a lower hardware.sampling_kv_cache_gib"
-    if any(drawn_datasets(config, plan) for plan in PLANS):
-        problems += _too_large("sampling", sampling_phase(shape, Setting.of(config, None, shape)), limit, advice)
-    if start := config.policy.supervised:
-        # In float32 on one GPU: weights, gradients and two moments.
-        batch = Setting(token_budget=start.token_budget, dtype=start.dtype)
-        parts = {"weights, gradients and moments": 16.0 * shape.parameters, **activations(shape, batch)}
-        advice = "the folder of a model that had its start elsewhere, under policy.base"
-        problems += _too_large("policy.supervised", Phase("training it", parts), limit, advice)
-    if problems:
-        raise ConfigError(problems)
+def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None, tflops: float | None) -> int:
+    """Print the plan of a configuration; the exit status is 1 if a job does not fit.
 
+    Args:
+        gpu_gib: memory of a GPU; None: `hardware.gpu_gib`.
+        slots: GPUs, or CPU cores, that work at the same time; None: 2, or those of the largest job.
+        tflops: 10^12 operations/s that each of them reaches; None: those of a matrix product on this machine.
 
-def memory_of(size: float) -> str:
-    """Bytes of a GPU in GB, the unit of the plan, and in GiB, the unit of data sheets."""
-    return f"{size / GB:.0f} GB ({size / 2**30:g} GiB)"
-
-
-def _too_large(job: str, phase: Phase, limit: float, advice: str) -> list[Problem]:
-    """The problem of a job with a phase that needs more than `limit` bytes; none if it needs less."""
-    if phase.total <= limit:
-        return []
-    parts = ", ".join(f"{name} {size / GB:.0f}" for name, size in phase.parts.items() if size > GB)
-    need = f"{phase.total / GB:.0f} GB per GPU while {phase.name} ({parts})"
-    return [Problem(job, need, f"at most {memory_of(limit)}; for that: {advice}")]
-
-
-def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None) -> int:
-    """Print the plan of a configuration; the exit status is 1 if a job does not fit. None means the default."""
-    if any(number is not None and number <= 0 for number in (slots, gpu_gib)):
-        raise ValueError("--slots and --gpu-gib: expected more than 0")
+    Raises:
+        ConfigError, ValueError: the configuration or an option is not valid.
+    """
     config, folder = read_config(*files), Path.cwd()
-    gpu_gib = gpu_gib or config.gpu_gib
+    gpu_gib = config.gpu_gib if gpu_gib is None else gpu_gib
     largest = max(config.hardware.ranks, config.hardware.tensor_parallel)
-    slots = slots or max(2, largest)
-    print(describe(config, folder, "GPU" if gpu_gib else "core", slots))  # fetches a config.json of the hub
-    shape = shape_of(config, folder)
-    if not (gpu_gib and shape):
+    slots = max(2, largest) if slots is None else slots
+    if slots < largest or any(number is not None and number <= 0 for number in (gpu_gib, tflops)):
+        raise ValueError(f"expected --slots of at least {largest}, by hardware, and --gpu-gib and --tflops above 0")
+    shape, sizes = shape_of(config, folder, online=True), sizes_of(config, folder)
+    planned = stages(config, shape, sizes) if shape else []
+    if shape is None or not planned:
+        print("A run of recorded answers: it needs no model, and seconds for each thousand answers.")
+        return 0
+    unit, device = ("GPU", "cuda") if gpu_gib else ("core", "cpu")
+    speed = tflops * 1e12 if tflops else product_speed(config.train.dtype, device)
+    lines = [
+        f"{config.run}: a model of {shape.parameters:,} parameters",
+        *(_memory(config, shape) if gpu_gib else ()),
+        f"\n{_work_table(planned, speed, unit)}\n",
+        _hours(planned, speed, unit, slots),
+        *_lengths(config, sizes),
+        *slow_products(config),
+        *strengths(config),
+    ]
+    print("\n".join(lines))
+    if gpu_gib is None:
         return 0
     try:
         check_memory(config, shape, gpu_gib)
     except ConfigError as error:
         print(f"\nThis does not fit.\n{error}")
         return 1
-    if slots < largest:
-        print(f"\nThis does not fit.\nhardware: a job takes {largest} GPUs at one time, and --slots has {slots}")
-        return 1
-    print(f"\nEverything fits on GPUs of {memory_of(gpu_gib * 2**30)}.")
+    print(f"\nEverything fits on GPUs of {gpu_gib:g} GiB.")
     return 0
 
 
-def describe(config: Config, folder: Path, unit: str, slots: int) -> str:
-    """Memory, disk, jobs, tokens, operations, hours and the strength of each divergence as text.
+def at_start(config: Config, folder: Path) -> Iterator[str]:
+    """Lines for a user before a run starts: the planned memory per GPU and disk of the trainings.
+
+    The embedded world has no line about memory. A run without trainings or without a model has no lines at all.
 
     Args:
-        folder: of the run's files and datasets.
-        unit: GPU or core.
-        slots: GPUs, or CPU cores, that work at the same time.
+        folder: relative paths of the configuration start here.
+
+    Raises:
+        ConfigError: a job cannot fit on `hardware.gpu_gib`.
     """
-    shape = shape_of(config, folder, online=True)
+    try:
+        shape = shape_of(config, folder)
+    except ValueError as error:
+        yield f"policy.base: {error}, so memory and disk are not planned"
+        return
     if shape is None:
-        return "A run of recorded answers: it needs no model, and seconds for each thousand answers."
-    sizes = sizes_of(config, folder)
-    speed = product_speed(config.train.dtype, "cuda" if unit == "GPU" else "cpu")
-    products = Rates.of_products(speed, config, shape)
-    rates = products.measured(folder / "results" / config.run, prompt_share(config, sizes), config.hardware.ranks)
-    planned = stages(config, shape, sizes, rates)
-    count = shape.parameters
-    parameters = f"{count / 1e9:.3g} billion" if count >= 1e8 else f"{count / 1e6:.2g} million"
-    lines = [f"{config.run}: a model of {parameters} parameters"]
-    if sizes.absent:
-        lines += [f"Not there, so {ASSUMED_PROMPTS:,} questions are assumed in each: {', '.join(sizes.absent)}"]
-    if unit == "GPU" and config.methods:
-        lines += ["", "Memory per GPU in GB, planned", _memory_table(config, shape)]
-    source = f"at the speed of a matrix product, {speed / 1e9:,.0f} GFLOP/s of one {unit} measured now"
+        return
+    if config.gpu_gib:
+        check_memory(config, shape, config.gpu_gib)
+    if not config.methods:
+        return
+    if config.gpu_gib:
+        yield from _memory(config, shape)
+    settings = {name: Setting.of(config, name, shape) for name in config.methods}
+    disk = sum(
+        len(config.seeds(name)) * training_bytes(shape, setting, config.train, config.steps(name))
+        for name, setting in settings.items()
+    )
+    trainings = counted(config.trainings, "training")
+    yield (
+        f"Disk: at most {disk / GB:,.1f} GB for the policies and optimizer states of {trainings} "
+        f"(train.keep_state: {config.train.keep_state})"
+    )
+
+
+def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
+    """Raises a `ConfigError` with each job that does not fit on a GPU: its largest phase, and the keys to change."""
+    limit, problems = gpu_gib * 2**30, []
+    for job, of_job, advice in _jobs(config, shape):
+        largest = max(of_job, key=lambda phase: phase.total)
+        if largest.total > limit:
+            parts = ", ".join(f"{name} {size / GB:.0f}" for name, size in largest.parts.items() if size > GB)
+            need = f"{largest.total / GB:.0f} GB per GPU while {largest.name} ({parts})"
+            problems.append(Problem(job, need, f"at most {limit / GB:.0f} GB ({gpu_gib:g} GiB); {advice}"))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _jobs(config: Config, shape: ModelShape) -> Iterator[tuple[str, list[Phase], str]]:
+    """The jobs with a model that differ in memory: name, phases, and advice if they do not fit."""
+    of_all = Setting.of(config, None, shape)
+    if config.policy.supervised:
+        advice = "name a model that had its start elsewhere in policy.base"
+        yield "policy.supervised", [base_phase(shape, config.policy.supervised)], advice
+    if any(drawn_datasets(config, plan) for plan in PLANS):
+        advice = "raise hardware.tensor_parallel, or lower hardware.sampling_kv_cache_gib"
+        yield "sampling", [sampling_phase(shape, of_all)], advice
+    if config.methods:
+        yield "reference", [reference_phase(shape, of_all)], _ORDER
+    methods: dict[Setting, list[str]] = {}
+    for name in config.methods:
+        methods.setdefault(Setting.of(config, name, shape), []).append(name)
+    for setting, names in methods.items():
+        yield f"methods {', '.join(names)}", phases(shape, setting), _ORDER
+
+
+def _memory(config: Config, shape: ModelShape) -> Iterator[str]:
+    """A line for each job: its phases."""
+    yield "Memory per GPU in GB, planned:"
+    for job, of_job, _ in _jobs(config, shape):
+        totals = (f"{phase.name} {phase.total / GB:.1f}".removeprefix(f"{job} ") for phase in of_job)
+        yield f"  {job}: {', '.join(totals)}"
+    if config.methods and config.hardware.offload_optimizer:
+        host = max(host_bytes(shape, Setting.of(config, name, shape)) for name in config.methods)
+        yield f"  host memory per rank: {host / GB:.1f}"
+
+
+def _work_table(planned: Sequence[Stage], speed: float, unit: str) -> str:
+    rows = [_row(stage.name, stage.gpus, [stage], speed) for stage in planned] + [_row("all", None, planned, speed)]
+    head = f"stage,{unit}s each,jobs,tokens drawn,tokens in passes,operations,{unit} hours,GB of disk".split(",")
+    return tabulate(rows, head, floatfmt=("", "", "", ",.0f", ",.0f", ".1e", ",.2f", ",.1f"), missingval="-")
+
+
+def _row(name: str, gpus: int | None, together: Sequence[Stage], speed: float) -> tuple[object, ...]:
+    jobs, drawn, passed, operations, size = (
+        sum(getattr(stage, field) for stage in together) for field in ("jobs", "drawn", "passed", "operations", "size")
+    )
+    hours = None if math.isnan(speed) else operations / speed / 3600
+    return name, gpus, jobs, drawn, passed, operations, hours, size / GB
+
+
+def _hours(planned: Sequence[Stage], speed: float, unit: str, slots: int) -> str:
     if math.isnan(speed):
-        source = (
-            "not planned, since this machine has no GPU with torch" if unit == "GPU" else "not planned without torch"
-        )
-    done = "" if rates is products else ", measured where a stage of this run is done"
-    lines += ["", f"Work (minutes: {source}{done})", _work_table(planned)]
-    lines += ["", *_lengths(config, sizes), *_steps(config, sizes, rates)]
-    settings = _settings(config, shape).values()
-    segment = max((state_bytes(shape, setting) + policy_bytes(shape, setting) for setting in settings), default=0)
-    disk = sum(stage.size for stage in planned)
-    train = config.train
-    kept = f"train.keep_state: {_KEPT[train.keep_state]}"
-    lines += ["", f"Disk: {_disk(disk)} in all, {_disk(segment)} for each segment (policy and state; {kept})"]
-    one_more = config.model_copy(
-        update={"train": train.model_copy(update={"seeds": [*train.seeds, max(train.seeds) + 1]})}
-    )
-    of_one = Rates.of_products(1.0, config, shape)
-    operations, with_one_more = (_seconds(stages(one, shape, sizes, of_one)) for one in (config, one_more))
-    lines.append(
-        f"Operations of the model's products: {_power(operations)} in all"
-        + (f", of which {_power(with_one_more - operations)} for each training seed" if config.methods else "")
-    )
-    seconds = _seconds(planned)
-    if math.isnan(seconds):
-        lines.append(
-            f"Time: on a {unit} with torch this command measures a product; a job takes longer than its products"
-        )
-    else:
-        of_seed = _seconds(stages(one_more, shape, sizes, rates)) - seconds
-        lines.append(
-            f"Time: at least {duration(wall_seconds(planned, slots))} on {slots} {unit}s, {_rounded(seconds / 3600)} "
-            f"{unit} hours in all"
-            + (f", of which {_rounded(of_seed / 3600)} for each training seed" if config.methods else "")
-        )
-    lines += slow_products(config)
-    if divergences := [*strengths(config)]:
-        lines += ["", *divergences]
-    return "\n".join(lines)
+        return f"Hours: this machine has no {unit} with torch; --tflops gives the speed that one reaches"
+    least = duration(sum(stage.operations for stage in planned) / speed / slots)
+    rate = f"{speed / 1e12:,.3g} TFLOP/s of a {unit}"
+    return f"Hours: of the model's products at {rate}; a job does more; at least {least} on {slots} {unit}s"
 
 
 def _lengths(config: Config, sizes: Sizes) -> Iterator[str]:
-    """Mean lengths of prompts and responses, each with its source."""
-    yield "Mean tokens of a prompt and of a response:"
-    for name in config.datasets:
-        source = "as drawn" if name in sizes.measured else f"assumed for task {config.datasets[name].task}"
-        yield f"  {name}: {sizes.prompt_tokens[name]:,.0f} and {sizes.response_tokens[name]:,.0f} ({source})"
+    """The mean lengths of each dataset, and which of them are assumed."""
+    if sizes.absent:
+        yield f"Not there, so {ASSUMED_PROMPTS:,} questions are assumed in each: {', '.join(sizes.absent)}"
+    lengths = [
+        f"{name} {sizes.prompt_tokens[name]:,.0f} and {sizes.response_tokens[name]:,.0f}"
+        + ("" if name in sizes.measured else " (assumed)")
+        for name in config.datasets
+    ]
+    yield f"Mean tokens of a prompt and of a response: {', '.join(lengths)}"
     if set(config.datasets) - sizes.measured:
-        yield (
-            "  Assumed lengths are at most prompts.max_tokens and half of sampling.*.max_tokens. Once the pre-samples "
-            "are drawn (target presample), a plan uses the measured lengths of the training set, and after the run "
-            "the lengths of all sets."
-        )
-
-
-def _steps(config: Config, sizes: Sizes, rates: Rates) -> Iterator[str]:
-    """Seeds and steps of each method, with the time of a step."""
-    train = config.train
-    if config.methods:
-        draws = len(Layout(config).draws())
-        yield f"Pre-samples, refinement, stored responses: {counted(draws, 'draw')} (train.draws: {train.draws})"
-        yield "Trainings (train.seeds, train.steps); a step is generation and training, without start and checkpoints:"
-    for name, method in config.methods.items():
-        stored = f", {train.rehearsal_per_step} stored responses" if method.rehearses else ""
-        seconds = step_seconds(config, name, sizes, rates)
-        length = "" if math.isnan(seconds) else f" of {seconds:,.0f} s" if seconds >= 10 else f" of {seconds:.1f} s"
-        yield (
-            f"  {name}: {counted(len(config.seeds(name)), 'seed')}, {config.steps(name)} steps{length} "
-            f"({train.prompts_per_step} questions x {train.rollouts_per_prompt} rollouts{stored})"
-        )
+        yield "Lengths are measured where samples are drawn: of the training set after target presample"
 
 
 @cache
@@ -288,102 +262,13 @@ def faster_dtype(width: int | None = None) -> str:
 
 
 def slow_products(config: Config) -> Iterator[str]:
-    """A line for a user whose run computes in bfloat16 on a processor that emulates it."""
-    keys = {"engine.dtype": config.engine.dtype, "train.dtype": config.train.dtype if config.methods else ""}
-    if start := config.policy.supervised:
-        keys["policy.supervised.dtype"] = start.dtype
-    slow = [key for key, dtype in keys.items() if dtype == "bfloat16"]
-    if not slow or config.gpu_gib is not None or config.policy.base is None:
+    """A line for a run on CPU cores in bfloat16, if this processor emulates it."""
+    on_cores = config.gpu_gib is None and config.policy.base is not None
+    if not on_cores or "bfloat16" not in (config.engine.dtype, config.train.dtype):
         return
     single, half = (product_speed(dtype, "cpu") / 1e9 for dtype in ("float32", "bfloat16"))
     if half < single:
         yield (
-            f"{', '.join(slow)}: this processor emulates bfloat16, at {half:,.0f} GFLOP/s of a core; float32 has "
-            f"{single:,.0f}, so set float32"
+            f"engine.dtype, train.dtype: this processor emulates bfloat16, at {half:,.0f} GFLOP/s of a core; float32 "
+            f"has {single:,.0f}, so set float32"
         )
-
-
-def at_start(config: Config, folder: Path) -> Iterator[str]:
-    """Lines for a user before a run starts: the planned memory per GPU and disk of the trainings.
-
-    The embedded world has no line about memory. A run without trainings or without a model has no lines at all.
-
-    Args:
-        folder: relative paths of the configuration start here.
-
-    Raises:
-        ConfigError: a job cannot fit on `hardware.gpu_gib`.
-    """
-    try:
-        shape = shape_of(config, folder)
-    except ValueError as error:
-        yield f"policy.base: {error}, so memory and disk are not planned"
-        return
-    if shape is None:
-        return
-    if gpu_gib := config.gpu_gib:
-        check_memory(config, shape, gpu_gib)
-    if not config.methods:
-        return
-    if gpu_gib:
-        yield f"Memory per GPU in GB, planned:\n{_memory_table(config, shape)}"
-    settings = {name: Setting.of(config, name, shape) for name in config.methods}
-    disk = sum(
-        len(config.seeds(name)) * training_bytes(shape, setting, config.train, config.steps(name))
-        for name, setting in settings.items()
-    )
-    trainings = counted(config.trainings, "training")
-    yield (
-        f"disk: at most {_disk(disk)} for the policies and optimizer states of {trainings} "
-        f"(train.keep_state: {config.train.keep_state})"
-    )
-
-
-def _settings(config: Config, shape: ModelShape) -> dict[str, Setting]:
-    """The different settings of the methods; a key names all methods with one setting."""
-    by_setting: dict[Setting, list[str]] = {}
-    for name in config.methods:
-        by_setting.setdefault(Setting.of(config, name, shape), []).append(name)
-    return {", ".join(names): setting for setting, names in by_setting.items()}
-
-
-def _memory_table(config: Config, shape: ModelShape) -> str:
-    rows = []
-    for names, setting in _settings(config, shape).items():
-        jobs = [sampling_phase(shape, setting), reference_phase(shape, setting), *phases(shape, setting)]
-        host = {"host memory per rank": host_bytes(shape, setting) / GB}
-        rows.append({"methods": names, **{phase.name: phase.total / GB for phase in jobs}, **host})
-    return tabulate(rows, headers="keys", floatfmt=".1f")
-
-
-def _seconds(planned: list[Stage]) -> float:
-    """Seconds of all GPUs, or CPU cores, together."""
-    return sum(stage.seconds * stage.gpus for stage in planned)
-
-
-def _power(value: float) -> str:
-    """Two digits and a power of ten."""
-    digits, exponent = f"{value:.1e}".split("e")
-    return f"{digits} x 10^{int(exponent)}"
-
-
-def _rounded(hours: float) -> str:
-    """Two digits, or whole tens."""
-    return f"{hours:.2g}" if hours < 100 else f"{round(hours, -1):,.0f}"
-
-
-def _disk(size: float) -> str:
-    return f"{size / GB:,.0f} GB" if size >= 10 * GB else f"{size / 1e6:,.0f} MB"
-
-
-def _work_table(planned: list[Stage]) -> str:
-    unit, size = ("GB", GB) if sum(stage.size for stage in planned) >= 100 * GB else ("MB", 1e6)
-    rows = [
-        (
-            *(stage.name, stage.jobs, stage.gpus, stage.tokens, stage.trained),
-            *(None if math.isnan(stage.seconds) else stage.seconds / 60, stage.size / size),
-        )
-        for stage in planned
-    ]
-    head = ("stage", "jobs", "cores or GPUs each", "tokens drawn", "tokens trained", "minutes of all jobs", unit)
-    return tabulate(rows, head, floatfmt=("", "", "", ",.0f", ",.0f", ",.1f", ",.1f"), missingval="-")

@@ -28,7 +28,7 @@ from dphrl.plan.memory import (
     ModelShape,
     Phase,
     Setting,
-    activations,
+    base_phase,
     host_bytes,
     phases,
     policy_bytes,
@@ -39,13 +39,14 @@ from dphrl.plan.memory import (
 )
 from dphrl.plan.work import (
     PLANS,
-    Rates,
     Sizes,
+    base_tokens,
     drawn_tokens,
+    operations_of_training,
     probe_tokens,
     prompts_of,
     reference_tokens,
-    step_seconds,
+    step_tokens,
 )
 from dphrl.rollout.requests import REQUESTS_PER_PART
 
@@ -131,9 +132,7 @@ class Limits:
         """Bytes of one process for its model, for its results, and for the values in between."""
         config, setting = self._config, Setting.of(self._config, None, shape)
         if rule == "train_base" and (training := config.base_training):
-            batch = Setting(token_budget=training.token_budget, dtype=training.dtype)
-            # Weights, gradients and AdamW's two moments.
-            return 4 * 4 * shape.parameters + sum(activations(shape, batch).values())
+            return base_phase(shape, training).total
         if rule == "train_segment":
             workers = config.scoring.of(config.datasets[config.train_dataset].task).workers
             settings = [Setting.of(config, method, shape) for method in config.methods]
@@ -154,36 +153,34 @@ class Limits:
 
     def _seconds(self, rule: str, wildcards: Mapping[str, str], shape: ModelShape) -> float:
         """Seconds of a job of this rule."""
-        config, train, hardware = self._config, self._config.train, self._config.hardware
-        rates, setting = self._rates(shape), Setting.of(config, None, shape)
+        config, train, engines = self._config, self._config.train, self._config.engine
+        setting, speed = Setting.of(config, None, shape), _TRAINING[self._machine]
         start = _START + policy_bytes(shape, setting) / _DISK
+        forward = 2 * shape.parameters / speed  # seconds of a token; one that is drawn takes longer
         if rule == "train_base":
-            return start + rates.base
+            return start + 3 * forward * base_tokens(config)
         if rule == "sample":
             name, dataset = cast(Plan, wildcards["plan"]), wildcards["dataset"]
             plan = getattr(config.sampling, name)
             sizes = self._sizes(dataset, plan.max_tokens, plan.shards)
-            read = sizes.prompts[dataset] * sizes.prompt_tokens[dataset]
-            return start + read / rates.forward + drawn_tokens(config, name, dataset, sizes) / rates.sample[name]
+            drawn = drawn_tokens(config, name, dataset, sizes) * self._drawing(engines.name_of(name), shape)
+            return start + drawn + forward * sizes.prompts[dataset] * sizes.prompt_tokens[dataset]
         if rule == "tensorise":
             sizes = self._sizes(config.train_dataset, config.sampling.refine.max_tokens)
-            return start + reference_tokens(config, sizes) / rates.forward / hardware.reference_ranks
+            return start + forward * reference_tokens(config, sizes) / config.hardware.reference_ranks
         sizes = self._sizes(config.train_dataset, train.max_tokens)
         # Subsets of equal size give the largest number of probes.
         probes = probe_tokens(config, train.segment_steps, replace(sizes, pef=sizes.pef / 2))
-        steps = train.segment_steps * (_STEP + step_seconds(config, wildcards["method"], sizes, rates))
+        drawn, passed = (train.segment_steps * tokens for tokens in step_tokens(config, wildcards["method"], sizes))
+        drawn_seconds = (drawn + probes) * self._drawing(engines.name_of("rollouts"), shape)
+        passed_seconds = passed * operations_of_training(config) * shape.parameters / speed
         # A segment reads policy and state at its start and writes them at its end.
         files = 2 * (state_bytes(shape, setting) + policy_bytes(shape, setting)) / _DISK
-        return start + steps + probes / rates.rollout / hardware.ranks + files
+        return start + train.segment_steps * _STEP + (drawn_seconds + passed_seconds) / config.hardware.ranks + files
 
-    def _rates(self, shape: ModelShape) -> Rates:
-        """The rates of a machine that is slower than any planned one."""
-        engines, speeds = self._config.engine, _GENERATION[self._machine]
-        return replace(
-            Rates.of_products(_TRAINING[self._machine], self._config, shape),
-            sample={plan: speeds[engines.name_of(plan)] / shape.parameters for plan in PLANS},
-            rollout=speeds[engines.name_of("rollouts")] / shape.parameters,
-        )
+    def _drawing(self, engine: str, shape: ModelShape) -> float:
+        """Seconds of a token that an engine draws."""
+        return shape.parameters / _GENERATION[self._machine][engine]
 
     def _sizes(self, dataset: str, longest: int, shards: int = 1) -> Sizes:
         """The prompts of the largest shard of a dataset, all of them in D_pef, and responses as long as possible."""

@@ -1,4 +1,4 @@
-"""The sizes of a model, the memory of each phase of a segment on a GPU, and the keys that make a training fit.
+"""The sizes of a model, the memory of each phase of a segment on a GPU, and the keys that save memory.
 
 The memory is a sum of named parts in bytes.
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
+from dphrl.config.blocks.policy import SupervisedTraining
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.config.config import Config
 
@@ -29,21 +30,20 @@ _HEAD_CHUNK, _HEAD_COPIES = 2**22, 5
 _LARGER_CHUNK = {"larger chunk of the head": 19.0 * _HEAD_CHUNK * 4 * _HEAD_COPIES}
 # Parts that only a GPU needs.
 _OF_CUDA = ("context", "engine's buffers", "workspace", "buckets", "sleeping engine", *_LARGER_CHUNK)
-# Fields of a setting with the values to try, in the order of their cost in time.
-_CHANGES: Final = (
-    ("zero_stage", (3,)),
-    ("checkpointing", (True,)),
-    ("ranks", (2, 4, 8)),
-    ("kv_cache_gib", (12, 6)),
-    ("offload", (True,)),
-    ("tensor_parallel", (2, 4, 8)),
-    ("ranks", (16, 32, 64)),
+# Keys of `hardware` that save memory, from the cheapest; each is set in addition to those before it.
+LESS_MEMORY: Final[tuple[dict[str, Any], ...]] = (
+    {"gradient_checkpointing": True},
+    {"zero_stage": 3, "ranks": 2},
+    *({"ranks": ranks} for ranks in (4, 8)),
+    {"kv_cache_gib": 12},
+    {"offload_optimizer": True},
+    *({"tensor_parallel": gpus} for gpus in (2, 4, 8)),
+    {"kv_cache_gib": 6},
+    *({"ranks": ranks} for ranks in (16, 32, 64)),
 )
 
-# Decoders with RMS norms, rotary positions and a gated feed-forward layer: whether q, k and v have biases by default.
-_QKV_BIAS = {"llama": False, "mistral": False, "qwen2": True, "qwen3": False}
-# Decoders with norms of queries and keys.
-_QK_NORMS = {"qwen3"}
+# Decoders with RMS norms, rotary positions and a gated feed-forward layer.
+_KNOWN = ("llama", "mistral", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,6 @@ class ModelShape:
         queries, keys: widths of the query and of the key projection (heads x head size).
         parameters: of the whole model; tied embeddings count once.
         largest: of the largest weight.
-        heads: of the attention; `tensor_parallel` divides them.
     """
 
     layers: int
@@ -66,29 +65,23 @@ class ModelShape:
     keys: int
     parameters: int
     largest: int
-    heads: int = 1
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The shape that a Hugging Face config.json describes.
+        """The shape that a Hugging Face config.json describes, without biases and norms of queries and keys.
 
-        Raises `ValueError` for an architecture outside `_QKV_BIAS`, and for a config.json without one of the sizes.
+        Raises `ValueError` for another architecture than `_KNOWN`, and for a config.json without one of the sizes.
         """
         kind = config.get("model_type")
-        if kind not in _QKV_BIAS:
-            raise ValueError(f"model_type {kind!r}: sizes are known for {', '.join(_QKV_BIAS)}")
+        if kind not in _KNOWN:
+            raise ValueError(f"model_type {kind!r}: sizes are known for {', '.join(_KNOWN)}")
         names = ("num_hidden_layers", "hidden_size", "vocab_size", "intermediate_size", "num_attention_heads")
         if missing := [name for name in names if not isinstance(config.get(name), int)]:
             raise ValueError(f"config.json lacks {', '.join(missing)}")
         layers, hidden, vocabulary, feed_forward, heads = (config[name] for name in names)
         size = config.get("head_dim") or hidden // heads
         queries, keys = heads * size, (config.get("num_key_value_heads") or heads) * size
-        bias = config.get("attention_bias", False)
-        projections = hidden * (2 * queries + 2 * keys)
-        biases = (queries + 2 * keys) * (_QKV_BIAS[kind] or bias) + hidden * bool(bias)
-        feed_forward_biases = (2 * feed_forward + hidden) * bool(config.get("mlp_bias"))
-        norms = 2 * hidden + (2 * size if kind in _QK_NORMS else 0)
-        layer = projections + biases + 3 * hidden * feed_forward + feed_forward_biases + norms
+        layer = hidden * (2 * queries + 2 * keys + 3 * feed_forward + 2)
         embeddings = vocabulary * hidden * (1 if config.get("tie_word_embeddings", False) else 2)
         return cls(
             layers,
@@ -99,7 +92,6 @@ class ModelShape:
             keys,
             parameters=embeddings + layers * layer + hidden,
             largest=hidden * max(vocabulary, feed_forward, queries),
-            heads=heads,
         )
 
     def adapters(self, rank: int, targets: tuple[str, ...]) -> int:
@@ -134,7 +126,7 @@ class Setting:
         sampling_kv_cache_gib: the least cache in sampling jobs. Without the key, vllm uses the rest of the card.
         token_budget: tokens of a forward and backward pass.
         dtype: precision of the forward and backward pass.
-        offload, checkpointing: as the keys of the configuration.
+        offload_optimizer, gradient_checkpointing: as in the configuration.
         reference: whether the base model scores rollouts.
         gradient_share: whether the gradients of policy loss and divergence are compared.
         adapters: number of LoRA's parameters; None: all weights are trained.
@@ -147,8 +139,8 @@ class Setting:
     sampling_kv_cache_gib: float = 24
     token_budget: int = 32384
     dtype: str = "bfloat16"
-    offload: bool = False
-    checkpointing: bool = False
+    offload_optimizer: bool = False
+    gradient_checkpointing: bool = False
     reference: bool = False
     gradient_share: bool = False
     adapters: int | None = None
@@ -166,8 +158,8 @@ class Setting:
             sampling_kv_cache_gib=hardware.for_sampling().kv_cache_gib,
             token_budget=hardware.token_budget,
             dtype=config.train.dtype,
-            offload=hardware.offload_optimizer,
-            checkpointing=hardware.gradient_checkpointing,
+            offload_optimizer=hardware.offload_optimizer,
+            gradient_checkpointing=hardware.gradient_checkpointing,
             reference=chosen.needs_reference_model,
             gradient_share=config.train.probe.gradient and config.train.probe.prompts > 0,
             adapters=shape.adapters(lora.rank, lora.targets) if lora else None,
@@ -187,7 +179,7 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
         "master weights": (4 if width == 2 else 0) * trained / (ranks if setting.zero_stage else 1),
         "AdamW's moments": 8 * trained / (ranks if setting.zero_stage else 1),
     }
-    resident = {"weights": weights, **({} if setting.offload else states), "buckets": _BUCKET * width}
+    resident = {"weights": weights, **({} if setting.offload_optimizer else states), "buckets": _BUCKET * width}
     reference = {"reference model": weights}
     if setting.reference and setting.zero_stage == 3:
         resident |= reference
@@ -199,12 +191,12 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
     context, asleep = {"context": _CONTEXT}, {"sleeping engine": _ASLEEP}
     alone = {**context, **resident, **asleep, "workspace": _WORKSPACE}
     update: dict[str, float] = {}
-    if not setting.offload:
+    if not setting.offload_optimizer:
         # AdamW needs the root of this rank's second moments, and a copy of its gradients. At stage 1 that is inferred:
         # 47.7 GB were measured for 1.5 billion parameters on an H100, 42.5 are planned without it (docs/gpu.md).
         update = {"update": 8 * trained / (ranks if setting.zero_stage else 1)}
     # At stage 1 in bfloat16 DeepSpeed keeps the gradients of the last pass next to their sums in float32.
-    twice = setting.zero_stage == 1 and width == 2 and not setting.offload
+    twice = setting.zero_stage == 1 and width == 2 and not setting.offload_optimizer
     of_pass = {"gradients of a pass": 2.0 * trained} if twice else {}
     computed = {**_gathered(shape, setting), **activations(shape, setting), **_LARGER_CHUNK}
     of_training = [
@@ -238,6 +230,12 @@ def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
     gathered = _gathered(shape, setting) if setting.ranks > 1 else {}
     parts = {"context": _CONTEXT, "weights": _weights(shape, setting), "workspace": _WORKSPACE, **gathered}
     return Phase("reference", {**parts, **_without_backward(shape, setting), **_LARGER_CHUNK})
+
+
+def base_phase(shape: ModelShape, training: SupervisedTraining) -> Phase:
+    """The supervised training that makes the base policy: all of it in float32, on one GPU."""
+    batch = Setting(token_budget=training.token_budget, dtype=training.dtype)
+    return Phase("training", {"weights, gradients and moments": 16.0 * shape.parameters, **activations(shape, batch)})
 
 
 def without_gpu(together: Iterable[Phase]) -> float:
@@ -274,7 +272,9 @@ def activations(shape: ModelShape, setting: Setting) -> dict[str, float]:
     """
     width, tokens = BYTES[setting.dtype], setting.token_budget
     layer = tokens * width * (4 * shape.feed_forward + 12.7 * shape.hidden + 2 * shape.keys)
-    kept = shape.layers * tokens * shape.hidden * width + layer if setting.checkpointing else shape.layers * layer
+    kept = (
+        shape.layers * tokens * shape.hidden * width + layer if setting.gradient_checkpointing else shape.layers * layer
+    )
     head = 2 * shape.vocabulary * shape.hidden * width + _HEAD_CHUNK * 4 * _HEAD_COPIES
     return {"activations": kept, "head": head}
 
@@ -282,7 +282,7 @@ def activations(shape: ModelShape, setting: Setting) -> dict[str, float]:
 def host_bytes(shape: ModelShape, setting: Setting) -> float:
     """Bytes of CPU memory per rank that the optimizer occupies: gradients, master weights and moments if offloaded."""
     trained = setting.adapters or shape.parameters
-    return 16 * trained / (setting.ranks if setting.zero_stage else 1) if setting.offload else 0.0
+    return 16 * trained / (setting.ranks if setting.zero_stage else 1) if setting.offload_optimizer else 0.0
 
 
 def state_bytes(shape: ModelShape, setting: Setting) -> float:
@@ -302,38 +302,3 @@ def training_bytes(shape: ModelShape, setting: Setting, train: TrainConfig, step
         # A state stays for the running segment and the segment before it, a policy also where it is evaluated.
         policies, states = min(policies, -(-steps // train.eval_every) + 1), min(states, 2)
     return policies * policy_bytes(shape, setting) + states * state_bytes(shape, setting)
-
-
-def peak(shape: ModelShape, setting: Setting) -> float:
-    """Bytes on a GPU in the largest phase of a training."""
-    return max(phase.total for phase in phases(shape, setting))
-
-
-def changes_that_fit(shape: ModelShape, setting: Setting, limit: float) -> dict[str, Any] | None:
-    """Fields of a setting with new values, so that every phase stays below `limit` bytes; None where nothing is enough.
-
-    Each change is needed: without it, the others would not be enough.
-    """
-    changes: dict[str, Any] = {}
-    for name, values in _CHANGES:
-        for value in values:
-            if peak(shape, replace(setting, **changes)) < limit:
-                return _needed(shape, setting, changes, limit)
-            if _saves_memory(shape, name, value, {**vars(setting), **changes}):
-                changes[name] = value
-    return _needed(shape, setting, changes, limit) if peak(shape, replace(setting, **changes)) < limit else None
-
-
-def _saves_memory(shape: ModelShape, name: str, value: Any, setting: Mapping[str, Any]) -> bool:
-    if name == "tensor_parallel" and (setting["ranks"] % value or shape.heads % value):
-        return False
-    return value < setting[name] if name == "kv_cache_gib" else value > setting[name]
-
-
-def _needed(shape: ModelShape, setting: Setting, changes: dict[str, Any], limit: float) -> dict[str, Any]:
-    """The changes without those that are unnecessary; the last ones, which cost most time, go first."""
-    for name in reversed([*changes]):
-        others = {other: value for other, value in changes.items() if other != name}
-        if peak(shape, replace(setting, **others)) < limit:
-            changes = others
-    return changes

@@ -1,21 +1,19 @@
-"""The work of a run: how many prompts of which length, how fast this machine is, then the cost of every stage.
+"""The work of a run: how many prompts of which length, then the tokens, operations and disk of every stage.
 
-Lengths and speeds are measured where a stage of the run is done. Before that, lengths are assumed, and the speed is
-that of a matrix product on this machine. No stage is faster, so these seconds are a lower bound.
+Lengths are measured where a stage of the run is done, else assumed. Operations are those of the model's products: 2 for
+each parameter and token of a forward pass, 6 with a backward pass, 8 if the backward pass repeats the forward pass.
 """
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, get_args
+from typing import Final, get_args
 
 import polars as pl
 
 from dphrl.config.blocks.data import TOY
 from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
-from dphrl.hub import GGUF
 from dphrl.layout.names import BASE, DRAW
 from dphrl.layout.run import Layout
 from dphrl.plan.memory import ModelShape, Setting, training_bytes
@@ -35,10 +33,6 @@ _PEF: Final = 0.4
 _ROW: Final = 62
 # Bytes of a token in the tables: its id, log-prob, text, and the verdict on the response, compressed.
 _TOKEN_BYTES: Final = 8
-# Stage, plan and part in the timings of a run that measure each rate.
-_SPEEDS: Final = {"rollout": ("train_segment", "", "generate"), "train": ("train_segment", "", "train")}
-_START: Final = ("train_segment", "", "start")
-_BASE: Final = ("train_base", "", "train")
 
 
 @dataclass(frozen=True)
@@ -136,149 +130,59 @@ def _count_and_mean(tables: list[Path], column: str) -> tuple[int, float]:
 
 
 @dataclass(frozen=True)
-class Rates:
-    """Tokens per second of one GPU or core, and seconds of a start.
-
-    Attributes:
-        sample: drawn tokens/s in the sampling jobs of each plan.
-        rollout: drawn tokens/s in training.
-        train: tokens/s of the forward and backward pass, prompts included.
-        start: seconds until a sampling job of each plan starts to draw.
-        train_start: seconds until a segment starts its first step.
-        base: seconds of the supervised training that makes the base policy; 0 without one.
-    """
-
-    sample: Mapping[Plan, float]
-    rollout: float
-    train: float
-    start: Mapping[Plan, float]
-    train_start: float
-    base: float
-
-    @property
-    def forward(self) -> float:
-        """Tokens/s of a forward pass alone."""
-        return 3 * self.train
-
-    @classmethod
-    def of_products(cls, speed: float, config: Config, shape: ModelShape) -> Self:
-        """The rates if the model's products run at `speed` and nothing else takes time.
-
-        Args:
-            speed: operations/s of one GPU or core. A drawn token takes 2 for each parameter, a trained token 6, and 8
-                with gradient checkpointing. With 1, seconds are operations.
-        """
-        passes = 8 if config.hardware.gradient_checkpointing else 6
-        drawn, base = speed / (2 * shape.parameters), 0.0
-        if training := config.base_training:
-            row = config.policy.supervised.max_tokens / 2 if config.policy.supervised else _ROW
-            tokens = training.steps * training.batch * row
-            base = 6.0 * shape.parameters * tokens / (speed * _base_slots(config))
-        return cls(
-            sample=dict.fromkeys(PLANS, drawn * config.hardware.tensor_parallel),
-            rollout=drawn,
-            train=speed / (passes * shape.parameters),
-            start=dict.fromkeys(PLANS, 0.0),
-            train_start=0.0,
-            base=base,
-        )
-
-    def measured(self, run: Path, prompt_share: float, ranks: int) -> Self:
-        """These rates, replaced by measured ones for the stages of a run that are done.
-
-        Args:
-            run: folder of the run; its `timings` are read, and the tokens of its supervised training.
-            prompt_share: prompt tokens for each token of a response in training; the timings count responses alone.
-            ranks: of a training, whose timings have the tokens of all of them.
-        """
-        files = [path for path in (run / "timings").rglob("*.parquet") if path.name != "training_cost.parquet"]
-        if not files:
-            return self
-        rows = pl.concat(
-            pl.read_parquet(path).with_columns(file=pl.lit(path.relative_to(run).as_posix())) for path in files
-        )
-        plan = pl.col("file").str.extract(rf"\.({'|'.join(PLANS)})/").fill_null("")
-        parts = rows.group_by("stage", plan.alias("plan"), "part").agg(
-            speed=pl.col("tokens").sum() / pl.col("seconds").sum(), seconds=pl.col("seconds").mean()
-        )
-        timings = {tuple(key): (speed, seconds) for *key, speed, seconds in parts.iter_rows()}
-        speeds = {name: timings[key][0] / ranks for name, key in _SPEEDS.items() if key in timings}
-        if "train" in speeds:
-            speeds["train"] *= 1 + prompt_share
-        seconds = {"train_start": timings[_START][1]} if _START in timings else {}
-        if _BASE in timings and (speed := timings[_BASE][0]):
-            # The timings of an interrupted training cover its last process alone.
-            tokens = pl.read_parquet(run / "tables/supervised.parquet")["tokens"].sum()
-            seconds["base"] = tokens / speed
-        sample = {plan: timings[key][0] for plan in PLANS if (key := ("sample", plan, "generate")) in timings}
-        start = {plan: timings[key][1] for plan in PLANS if (key := ("sample", plan, "start")) in timings}
-        return replace(self, **speeds, **seconds, sample={**self.sample, **sample}, start={**self.start, **start})
-
-
-@dataclass(frozen=True)
 class Stage:
-    """One stage of the workflow.
+    """A stage of the workflow that uses the model.
 
     Attributes:
         jobs: number of jobs.
         gpus: GPUs (or CPU cores) that each job occupies.
-        tokens: drawn tokens.
-        trained: tokens of responses in forward and backward passes.
-        seconds: sum over all jobs.
-        longest: seconds of the longest chain of jobs that wait for each other.
+        drawn: tokens of responses that an engine draws.
+        passed: tokens in forward passes, or in forward and backward passes; prompts included.
+        operations: of the model's products, in all jobs.
         size: bytes on disk.
     """
 
     name: str
     jobs: int
-    gpus: int = 1
-    tokens: float = 0.0
-    trained: float = 0.0
-    seconds: float = 0.0
-    longest: float = 0.0
-    size: float = 0.0
+    gpus: int
+    drawn: float
+    passed: float
+    operations: float
+    size: float
 
 
-def stages(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> list[Stage]:
-    """The stages in the order in which they start."""
-    trained = _trainings(config, shape, sizes, rates) if config.methods else []
-    made, draws = config.base_training is not None, len(Layout(config).draws())
-    # In float32: the model after a supervised start, and a GGUF file as a folder.
-    size = 4.0 * shape.parameters * (made + str(config.policy.base).endswith(GGUF))
-    divided = [_samples(config, "refine", sizes, rates), Stage("partition", 2 * draws)] if draws else []
-    return [
-        Stage("base model", 1 + made, _base_slots(config), seconds=rates.base, longest=rates.base, size=size),
-        Stage("prompts and golds", 2 * len(config.datasets) + 1),
-        *([_samples(config, "presample", sizes, rates)] if config.presamples else []),
-        *divided,
-        *trained,
-        _samples(config, "evaluate", sizes, rates),
-        Stage("tables, figures and pages", 12),
+def stages(config: Config, shape: ModelShape, sizes: Sizes) -> list[Stage]:
+    """The stages in the order in which they start; one for each method that is trained."""
+    trainings = [_training(config, name, shape, sizes) for name in config.methods]
+    planned = [
+        _base(config, shape),
+        _samples(config, "presample", shape, sizes),
+        _samples(config, "refine", shape, sizes),
+        *([_reference(config, shape, sizes), *trainings] if trainings else []),
+        _samples(config, "evaluate", shape, sizes),
     ]
+    return [stage for stage in planned if stage.jobs]
 
 
-def prompt_share(config: Config, sizes: Sizes) -> float:
-    """Prompt tokens that all trainings compute for each token of a response."""
-    steps = [(config.steps(name), *_step(config, name, sizes)) for name in config.methods]
-    responses = sum(count * response for count, _, response, _ in steps)
-    return sum(count * prompt for count, _, _, prompt in steps) / responses if responses else 0.0
-
-
-def step_seconds(config: Config, name: str, sizes: Sizes, rates: Rates) -> float:
-    """Seconds of a step of a method: its rollouts, then its forward and backward passes."""
-    drawn, responses, prompts = _step(config, name, sizes)
-    return (drawn / rates.rollout + (responses + prompts) / rates.train) / config.hardware.ranks
+def base_tokens(config: Config) -> float:
+    """Tokens of the supervised training that makes the base policy; 0 without one."""
+    training = config.base_training
+    if training is None:
+        return 0.0
+    start = config.policy.supervised
+    return training.steps * training.batch * (start.max_tokens / 2 if start else _ROW)
 
 
 def drawn_datasets(config: Config, name: Plan) -> list[str]:
     """The datasets of a plan, once for each policy, temperature or draw whose samples are not recorded."""
     layout = Layout(config)
-    if name != "evaluate":
-        # The base draws pre-samples and refinement once for each draw of stage 1.
-        return [] if config.replays_training_set else [str(config.train_dataset)] * len(layout.draws())
-    policies = [*map(str, layout.policies()), *layout.hotter()]
-    datasets = config.evaluate.datasets
-    return [name for policy in policies for name in datasets if name not in config.replay.get(policy, {})]
+    if name == "evaluate":
+        policies = [*map(str, layout.policies()), *layout.hotter()]
+        datasets = config.evaluate.datasets
+        return [name for policy in policies for name in datasets if name not in config.replay.get(policy, {})]
+    # The base draws pre-samples and refinement once for each draw of stage 1.
+    drawn = not config.replays_training_set and (config.presamples or name == "refine")
+    return [str(config.train_dataset)] * len(layout.draws()) if drawn else []
 
 
 def drawn_tokens(config: Config, name: Plan, dataset: str, sizes: Sizes) -> float:
@@ -303,46 +207,8 @@ def reference_tokens(config: Config, sizes: Sizes) -> float:
     return sizes.pef * (sizes.prompt_tokens[dataset] + sizes.response_tokens[dataset])
 
 
-def wall_seconds(planned: list[Stage], slots: int) -> float:
-    """Seconds from start to end on `slots` GPUs (or CPU cores).
-
-    A stage waits for all stages before it; only evaluation starts while the training goes on.
-    """
-    late = [stage for stage in planned if stage.name in ("training", "evaluation")]
-    early = sum(_wall([stage], slots) for stage in planned if stage not in late)
-    return early + _wall(late, slots)
-
-
-def _wall(together: list[Stage], slots: int) -> float:
-    """Seconds of stages that share the slots: their work divided by the slots, at least their longest chain of jobs."""
-    work = sum(stage.seconds * stage.gpus for stage in together) / slots
-    return max([0.0, work, *(stage.longest for stage in together)])
-
-
-def _base_slots(config: Config) -> int:
-    """The GPU, or the CPU cores, of the training that makes the base policy."""
-    return 1 if config.gpu_gib or config.base_training is None else config.base_training.threads
-
-
-def _samples(config: Config, name: Plan, sizes: Sizes, rates: Rates) -> Stage:
-    """Sampling and scoring of a plan on all its datasets, for the evaluation with all policies."""
-    datasets, shards = drawn_datasets(config, name), getattr(config.sampling, name).shards
-    tokens = sum(drawn_tokens(config, name, dataset, sizes) for dataset in datasets)
-    jobs = len(datasets) * shards
-    seconds = tokens / rates.sample[name] + jobs * rates.start[name]
-    return Stage(
-        "evaluation" if name == "evaluate" else name,
-        jobs * (3 if name == "evaluate" else 2),
-        config.hardware.tensor_parallel,
-        tokens,
-        seconds=seconds,
-        longest=seconds / max(jobs, 1),
-        size=tokens * _TOKEN_BYTES,
-    )
-
-
-def _step(config: Config, name: str, sizes: Sizes) -> tuple[float, float, float]:
-    """Tokens of a step of a method: drawn tokens, tokens of trained responses, tokens of their prompts.
+def step_tokens(config: Config, name: str, sizes: Sizes) -> tuple[float, float]:
+    """Tokens of a step of a method: drawn ones, and those in forward and backward passes, prompts included.
 
     The rollouts of a question share its prompt, unless prompt_sharing is off. Each stored response needs its own.
     """
@@ -351,39 +217,42 @@ def _step(config: Config, name: str, sizes: Sizes) -> tuple[float, float, float]
     rollouts, length = train.prompts_per_step * train.rollouts_per_prompt, sizes.response_tokens[dataset]
     # A prompt that dynamic sampling replaces costs its responses once more.
     drawn = rollouts * (1 + sizes.share_of_rounds * method.dynamic_sampling_rounds) * length
-    shared = rollouts if config.hardware.prompt_sharing == "off" else train.prompts_per_step
-    prompts = train.ppo_epochs * (shared + stored) * sizes.prompt_tokens[dataset]
-    return drawn, train.ppo_epochs * (rollouts + stored) * length, prompts
+    prompts = stored + (rollouts if config.hardware.prompt_sharing == "off" else train.prompts_per_step)
+    return drawn, train.ppo_epochs * ((rollouts + stored) * length + prompts * sizes.prompt_tokens[dataset])
 
 
-def _trainings(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> list[Stage]:
-    """The reference log-probs and all segments of all trainings."""
-    train, dataset = config.train, config.train_dataset
-    drawn = trained = size = seconds = 0.0
-    for name in config.methods:
-        seeds = len(config.seeds(name))
-        steps = seeds * config.steps(name)
-        drawn_by_step, trained_by_step, _ = _step(config, name, sizes)
-        probes = seeds * probe_tokens(config, config.steps(name), sizes)
-        drawn += steps * drawn_by_step + probes
-        trained += steps * trained_by_step
-        seconds += steps * step_seconds(config, name, sizes, rates) + probes / rates.rollout / config.hardware.ranks
-        setting = Setting.of(config, name, shape)
-        size += seeds * training_bytes(shape, setting, train, config.steps(name))
-    layout = Layout(config)
-    jobs, draws = len(layout.segments()), len(layout.draws())
-    seconds += jobs * rates.train_start
-    stored, ranks = reference_tokens(config, sizes), config.hardware.reference_ranks
-    of_draw = rates.train_start + stored / (rates.forward * ranks)
-    reference = Stage(
-        "reference",
-        draws,
-        ranks,
-        trained=draws * stored,
-        seconds=draws * of_draw,
-        longest=of_draw,
-        size=draws * sizes.pef * sizes.response_tokens[dataset] * 4,
-    )
-    lengths = [config.steps(name) for name in config.methods for _ in config.seeds(name)]
-    chain = seconds * max(lengths) / sum(lengths)
-    return [reference, Stage("training", jobs, config.hardware.ranks, drawn, trained, seconds, chain, size)]
+def operations_of_training(config: Config) -> int:
+    """Operations for each parameter and token of a forward and backward pass."""
+    return 8 if config.hardware.gradient_checkpointing else 6
+
+
+def _base(config: Config, shape: ModelShape) -> Stage:
+    """The training that makes the base policy, which is stored in float32."""
+    tokens, jobs = base_tokens(config), int(config.base_training is not None)
+    return Stage("base model", jobs, 1, 0.0, tokens, 6.0 * shape.parameters * tokens, 4.0 * shape.parameters)
+
+
+def _samples(config: Config, name: Plan, shape: ModelShape, sizes: Sizes) -> Stage:
+    """The sampling of a plan on all its datasets, for the evaluation with all policies."""
+    datasets = drawn_datasets(config, name)
+    drawn = sum(drawn_tokens(config, name, dataset, sizes) for dataset in datasets)
+    jobs, gpus = len(datasets) * getattr(config.sampling, name).shards, config.hardware.tensor_parallel
+    return Stage(name, jobs, gpus, drawn, 0.0, 2.0 * shape.parameters * drawn, _TOKEN_BYTES * drawn)
+
+
+def _reference(config: Config, shape: ModelShape, sizes: Sizes) -> Stage:
+    """The log-probs of the stored responses, four bytes for each of their tokens."""
+    draws, responses = len(Layout(config).draws()), sizes.pef * sizes.response_tokens[config.train_dataset]
+    tokens, ranks = draws * reference_tokens(config, sizes), config.hardware.reference_ranks
+    return Stage("reference", draws, ranks, 0.0, tokens, 2.0 * shape.parameters * tokens, 4.0 * draws * responses)
+
+
+def _training(config: Config, name: str, shape: ModelShape, sizes: Sizes) -> Stage:
+    """All segments of all trainings of a method, with their probes."""
+    seeds, steps = len(config.seeds(name)), config.steps(name)
+    drawn, passed = (seeds * steps * tokens for tokens in step_tokens(config, name, sizes))
+    drawn += seeds * probe_tokens(config, steps, sizes)
+    operations = shape.parameters * (2.0 * drawn + operations_of_training(config) * passed)
+    size = seeds * training_bytes(shape, Setting.of(config, name, shape), config.train, steps)
+    jobs = seeds * -(-steps // config.train.segment_steps)
+    return Stage(f"training {name}", jobs, config.hardware.ranks, drawn, passed, operations, size)

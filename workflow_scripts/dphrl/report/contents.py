@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from dphrl.config.blocks.data import TOY
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.layout.run import Layout
 from dphrl.report import paper
@@ -44,16 +43,6 @@ def paper_tables(layout: Layout) -> list[str]:
     return names
 
 
-def _has_registered_endpoint(layout: Layout) -> bool:
-    """Whether the headline shows pass@16 on ambiguous questions of world 1: it shows the two largest k of each set."""
-    toy, evaluate, dataset = layout.config.toy, layout.config.evaluate, layout.config.datasets.get("in_domain")
-    if not toy or toy.seed != 1 or "in_domain" not in evaluate.datasets or dataset is None or dataset.source != TOY:
-        return False
-    samples = layout.config.sampling.evaluate.samples("in_domain")
-    ks = sorted(k for k in evaluate.k if k <= samples)
-    return 16 in ks[-2:] and toy.test_strata.numbers(toy.questions.in_domain)["ambiguous"] > 0
-
-
 def drawn(layout: Layout) -> list[str]:
     """Names of the figures with data in this run."""
     config = layout.config
@@ -66,7 +55,6 @@ def drawn(layout: Layout) -> list[str]:
         "keep_explore": _compares(layout),
         "paths": max(evaluated.values(), default=0) > 1,
         "steps": max(evaluated.values(), default=0) > 1,
-        "strip": _has_registered_endpoint(layout),
         "style_counts": styled,
         "styles": styled,
         "training": config.methods,

@@ -5,7 +5,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +17,8 @@ from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import check_files, load_config
 from dphrl.hub import data_name, model_config, model_name, one_file
-from dphrl.plan.describe import KEYS, at_start, faster_dtype, shape_of
-from dphrl.plan.memory import Setting, changes_that_fit
+from dphrl.plan.describe import at_start, faster_dtype, shape_of
+from dphrl.plan.memory import LESS_MEMORY, Setting, phases
 from dphrl.sample_files.records import SourceError, read_source
 from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
 from dphrl.tasks.ground_truth import truth_of
@@ -275,11 +275,13 @@ def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
     except ValueError:
         return own  # a model whose memory is not planned
     assert shape is not None
-    changes = changes_that_fit(shape, Setting.of(config, _METHOD, shape), wish.gpu_gib * 2**30)
-    if changes is None:
-        expected = f"a model that can be trained on GPUs of {wish.gpu_gib:g} GiB, or a larger --gpu-gib"
-        raise ConfigError([Problem("--model", wish.model, expected)])
-    return own | {KEYS[name].removeprefix("hardware."): value for name, value in changes.items()}
+    setting, keys = Setting.of(config, _METHOD, shape), dict[str, Any]()
+    for more in ({}, *LESS_MEMORY):
+        keys |= more
+        if max(phase.total for phase in phases(shape, replace(setting, **keys))) <= wish.gpu_gib * 2**30:
+            return own | keys
+    expected = f"a model that can be trained on GPUs of {wish.gpu_gib:g} GiB, or a larger --gpu-gib"
+    raise ConfigError([Problem("--model", wish.model, expected)])
 
 
 def _text(

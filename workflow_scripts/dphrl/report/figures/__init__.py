@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dphrl.report.figures.theme import Figure
 
 SECTIONS: Final = {
-    "solved": ("passk", "strip", "gap", "keep_explore"),
+    "solved": ("passk", "gap", "keep_explore"),
     "diversity": ("styles", "style_counts"),
     "course": ("training", "steps", "paths", "eta"),
 }

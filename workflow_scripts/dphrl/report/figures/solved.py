@@ -1,4 +1,4 @@
-"""Which questions are solved: pass@k, the registered trainings, the gap to the base, keep and explore."""
+"""Which questions are solved: pass@k, the gap to the base, keep and explore."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,6 @@ import polars as pl
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.report.figures import theme
 from dphrl.report.headline import at_published_k, datasets_in_order, last_steps
-from dphrl.report.terminal import ASKED, REGISTERED, registered_in_words
 
 _PASSK = (
     "Share of questions solved by at least one of k samples. A policy that wins at k = 1 and loses at large k has"
@@ -63,43 +62,6 @@ def draw_passk(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.
     layers = [band, *single_lines, of_mean.mark_line(strokeWidth=2), point]
     panel = theme.panel(layers, points, rows, [theme.POLICY_TOOLTIP, *value]).properties(width=260, height=220)
     return theme.faceted(panel, rows, "dataset", "Pass@k", 3, datasets_in_order(rows, datasets), _PASSK)
-
-
-_STRIP = (
-    "Ambiguous questions solved within 16 samples, after the last step. GRPO keeps one reading of them (37 %) where the"
-    f" base model has five (92 %). {registered_in_words()}: grey dots. Coloured dots are the trainings of this run."
-    " Drawn from tables/headline_levels.parquet and docs/worked-example."
-)
-_AMBIGUOUS_16 = {"metric": "pass@16", "level": "ambiguous", "dataset": "in_domain"}
-
-
-def draw_strip(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
-    """A row of dots for each method."""
-    own = table.filter(pl.col("step") == pl.col("step").max().over("method", "seed"), **_AMBIGUOUS_16)
-    own = own.select("method", "seed", pl.col("value").round(6))
-    if own.is_empty():
-        raise ValueError("figure strip: the table has no pass@16 on ambiguous questions of in_domain")
-    shown = [name for name in REGISTERED if name in set(own["method"])]
-    # Seeds below 0 keep the order of rows unique.
-    solved = [(name, -1 - place, right / ASKED) for name in shown for place, right in enumerate(REGISTERED[name])]
-    others = pl.DataFrame(solved, own.schema, orient="row").with_columns(pl.col("value").round(6))
-    rows = pl.concat([others.with_columns(whose=pl.lit("registered")), own.with_columns(whose=pl.lit("this run"))])
-    rows = theme.with_policy(rows).with_columns(panel=pl.lit("in_domain, ambiguous"))
-    base = alt.Chart(rows.drop("method")).encode(
-        x=alt.X("value:Q", title="pass@16", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%", tickCount=5)),
-        y=theme.policy_axis(rows),
-    )
-    tip = [theme.POLICY_TOOLTIP, alt.Tooltip("value:Q", title="pass@16", format=".1%")]
-    grey = base.mark_point(filled=True, size=45, color="#9aa1ab", opacity=0.6).encode(tooltip=tip)
-    colour, shape = theme.policy_colour(rows).legend(None), theme.policy_shape(rows).legend(None)
-    ours = base.mark_point(filled=True, size=90, opacity=1).encode(
-        color=colour, shape=shape, tooltip=[*tip, theme.SEED_TOOLTIP]
-    )
-    panel = alt.layer(
-        grey.transform_filter("datum.whose == 'registered'"), ours.transform_filter("datum.whose == 'this run'")
-    ).properties(width=420, height={"step": 26})
-    title = "This run among the registered trainings"
-    return theme.faceted(panel, rows, "panel", title, 1, ["in_domain, ambiguous"], _STRIP)
 
 
 _GAP = (
@@ -226,7 +188,6 @@ def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
 
 FIGURES = {
     "passk": theme.Figure("passk", _PASSK, draw_passk, published=True),
-    "strip": theme.Figure("headline_levels", _STRIP, draw_strip),
     "gap": theme.Figure("comparisons", _GAP, draw_gap, published=True),
     "keep_explore": theme.Figure("keep_explore", _KEEP_EXPLORE, draw_keep_explore),
 }
