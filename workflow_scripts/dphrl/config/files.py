@@ -1,11 +1,10 @@
-"""Files of a configuration: reading them, refusing values outside JSON, and merging them in their order."""
+"""Files of a configuration: reading and merging them in their order."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
@@ -13,9 +12,6 @@ from dphrl.config.errors import ConfigError, OverlayError, Problem, show
 from dphrl.config.keys import SCHEMA, Node, entry, is_nullable, resolve
 
 Files = Mapping[Path, Any]
-_MOST_VALUES: Final = 100_000
-_DEEPEST: Final = 50
-_MOST_BITS: Final = 63
 
 
 class _Loader(yaml.SafeLoader):
@@ -40,8 +36,6 @@ def read_yaml(path: Path) -> Any:
             return _Loader(stream).get_single_data()
     except OSError as error:
         raise ConfigError([Problem(str(path), error.strerror or str(error), "a YAML file that can be read")]) from None
-    except RecursionError:
-        raise ConfigError([Problem(str(path), "too many blocks or lists in each other", "fewer")]) from None
     except (yaml.YAMLError, ValueError) as error:
         # A ValueError is text that is not UTF-8, a number of thousands of digits, or an impossible date.
         allowed = "YAML: one block of keys, each key once"
@@ -52,80 +46,20 @@ def read_files(paths: Iterable[Path]) -> Files:
     """The content of each file, in the order in which they are merged.
 
     Raises:
-        ConfigError: a file cannot be read, holds a value outside JSON, or removes an entry that is in no earlier file.
+        ConfigError: a file cannot be read, or removes an entry that is in no earlier file.
     """
     files = {path: read_yaml(path) for path in paths}
     before: dict[str, Any] = {}
     for path, data in files.items():
         if isinstance(data, Mapping):
-            problems = odd_values(data)
             # Without a training set, `load_config` says that a file is missing.
-            if not problems and is_complete({**before, **data}):
-                problems = list(_removed_too_early(data, before))
+            problems = list(_removed_too_early(data, before)) if is_complete({**before, **data}) else []
             if problems:
                 # The first line of the error names a single file.
                 name = str(path) if len(files) > 1 else ""
                 raise ConfigError([replace(problem, file=name) for problem in problems])
             before = merged(before, data)
     return files
-
-
-def odd_values(data: Mapping[Any, Any]) -> list[Problem]:
-    """For each top-level key, the first value below it that is outside JSON or beyond the limits of size.
-
-    YAML also allows dates, sets, blocks that contain themselves, and aliases that make an endless tree of a short file.
-    No other check could read such a tree.
-    """
-    problems = []
-    for key, value in data.items():
-        values_left = iter(range(_MOST_VALUES))
-        problem = _odd_key("", key) or next(_odd(str(key), value, 0, values_left), None)
-        problems += [problem] if problem else []
-    return problems
-
-
-def _odd(path: str, value: Any, depth: int, values_left: Iterator[int]) -> Iterator[Problem]:
-    if next(values_left, None) is None:
-        count = f"more than {_MOST_VALUES} values"
-        yield Problem(_first(path), count, "fewer: do aliases (&, *) repeat each other?")
-    elif depth > _DEEPEST:
-        nesting = f"blocks and lists in more than {_DEEPEST} others"
-        yield Problem(_first(path), nesting, "fewer: does an alias (&, *) contain itself?")
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            odd_key = _odd_key(path, key)
-            yield from [odd_key] if odd_key else _odd(f"{path}.{key}", inner, depth + 1, values_left)
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from _odd(f"{path}[{index}]", inner, depth + 1, values_left)
-    elif isinstance(value, str):
-        if not _is_unicode(value):
-            yield Problem(path, show(value), "valid Unicode: the text holds a lone surrogate")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            yield Problem(path, show(value), "a finite number")
-    elif isinstance(value, int):
-        if value.bit_length() > _MOST_BITS:
-            yield Problem(path, f"an integer of {value.bit_length()} bits", f"one of at most {_MOST_BITS} bits")
-    elif value is not None:
-        allowed = "text, a number, true, false, null, a list or a block of keys; a date is text in quotes"
-        yield Problem(path, f"a value of the type {type(value).__name__}", allowed)
-
-
-def _odd_key(path: str, key: Any) -> Problem | None:
-    if isinstance(key, str):
-        return None if _is_unicode(key) else Problem(path, f"the key {show(key)}", "valid Unicode")
-    allowed = "a key that is text, in quotes if need be: YAML reads yes, no, on and off as true and false"
-    return Problem(path, f"a key of the type {type(key).__name__}", allowed)
-
-
-def _first(path: str) -> str:
-    """The top-level key of a path."""
-    return path.partition(".")[0].partition("[")[0]
-
-
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def is_complete(data: Mapping[str, Any]) -> bool:

@@ -11,21 +11,6 @@ from dphrl.config.errors import Problem, nearest, show
 
 Node = dict[str, Any]
 SCHEMA: Node = Config.model_json_schema()
-# Keys that were in other blocks in version 0.2.0.
-_OF_TRAIN = "ranks zero_stage offload_optimizer gradient_checkpointing prompt_sharing token_budget canary_tolerance"
-_MOVED_TO_HARDWARE = {
-    *(f"train.{key}" for key in _OF_TRAIN.split()),
-    *(f"engine.{key}" for key in ("tensor_parallel", "max_num_seqs", "kv_cache_gib")),
-    "reference.token_budget",
-}
-# Keys of version 0.4.0 by block, with their present names.
-_RENAMED = {
-    ("methods", "online"): "rollout_on",
-    ("methods", "refills"): "dynamic_sampling_rounds",
-    ("methods", "topk"): "topk_estimator",
-    ("train", "epochs"): "ppo_epochs",
-    ("reference", "top_k"): "topk_logprobs",
-}
 # Similarity of two keys that differ in one letter.
 _LETTER = 0.9
 # The patterns of names in words.
@@ -97,11 +82,6 @@ def problem_of(details: ErrorDetails) -> Problem:
     context, path, node = details.get("ctx", {}), _dotted(details["loc"]), node_at(details["loc"])
     if kind == "extra_forbidden":
         key, siblings = str(location[-1]), sorted(resolve(node_at(location[:-1]))["properties"])
-        if path in _MOVED_TO_HARDWARE:
-            return Problem(path, f"{key}: {show(value)}", f"no such key: moved to hardware.{key}")
-        if new := _RENAMED.get((str(location[0]), key)):
-            renamed = _dotted((*location[:-1], new))
-            return Problem(path, f"{key}: {show(value)}", f"no such key: renamed to {renamed}")
         allowed = f"no such key; known here: {', '.join(siblings)}"
         return Problem(path, f"{key}: {show(value)}", allowed, _nearest_key(key, path, siblings))
     if kind == "key_without_effect":

@@ -23,7 +23,6 @@ from dphrl.config.files import (
     is_complete,
     merged,
     name_files,
-    odd_values,
     read_files,
     read_yaml,
     without_removed,
@@ -51,8 +50,6 @@ def load_config(data: dict[str, Any] | None) -> Config:
         required = ", ".join(name for name, field in Config.model_fields.items() if field.is_required())
         raise ConfigError([Problem("", "an empty configuration", f"a block of keys; required are {required}")])
     if isinstance(data, dict):
-        if problems := odd_values(data):
-            raise ConfigError(problems)
         if not is_complete(data):
             raise OverlayError
         data = without_removed(_with_world(data))
@@ -77,13 +74,11 @@ def _with_world(data: dict[str, Any]) -> dict[str, Any]:
     keys = read_yaml(Path(path))
     if not isinstance(keys, dict) or "world" in keys:
         raise ConfigError([Problem("toy.world", show(path), f"{allowed}, without the key world")])
-    problems = odd_values({"toy": keys})
     try:
-        ToyConfig.model_validate({} if problems else keys)
+        ToyConfig.model_validate(keys)
     except ValidationError as error:
         problems = [problem_of(each | {"loc": ("toy", *each["loc"])}) for each in error.errors()]
-    if problems:
-        raise ConfigError([replace(problem, file=path) for problem in problems])
+        raise ConfigError([replace(problem, file=path) for problem in problems]) from None
     return {**data, "toy": merged(keys, own)}
 
 
