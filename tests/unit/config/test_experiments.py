@@ -9,7 +9,7 @@ import yaml
 from experiments import DEMO, NAMES, experiment, files_of
 
 from dphrl.config import slices
-from dphrl.config.files import content, read_files
+from dphrl.config.files import merged, read_files
 from dphrl.config.load import load_config
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -178,10 +178,10 @@ def leaves(block: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - RECORDED))
 def test_what_an_experiment_does_not_say_is_a_default_of_the_models_and_not_of_config_yaml(name: str) -> None:
-    said = content(read_files(files_of(name)))
+    said = merged(*read_files(files_of(name)).values())
     config = experiment(name)
     for block in ("datasets", "methods"):
-        assert list(getattr(config, block)) == [key for key, value in said[block].items() if value is not None]
+        assert list(getattr(config, block)) == list(said[block])
     required = {
         key: said[key] for key in ("run", "datasets", "train_dataset", "policy", "toy", "replay") if key in said
     }

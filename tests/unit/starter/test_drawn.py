@@ -12,7 +12,8 @@ from tiny_models import tiny_model
 from dphrl.cli import main
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.config import Config
-from dphrl.config.load import check_files, read_config
+from dphrl.config.load import read_config
+from dphrl.config.places import check_files
 from dphrl.starter.drawn import _findings
 from dphrl.toy.world import build_world
 

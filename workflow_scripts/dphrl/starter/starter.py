@@ -15,7 +15,8 @@ import yaml
 from dphrl.config.blocks.data import MATH, SQL
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
-from dphrl.config.load import check_files, load_config
+from dphrl.config.load import load_config
+from dphrl.config.places import check_files
 from dphrl.hub import data_name, model_config, model_name, one_file
 from dphrl.plan.describe import KEYS, at_start, faster_dtype, shape_of
 from dphrl.plan.memory import Setting, changes_that_fit
