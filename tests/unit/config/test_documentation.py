@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from dphrl.config.blocks.base import Block
-from dphrl.config.documentation import defaults_text, readme_text, schema_text
+from dphrl.config.documentation import defaults_text, schema_text
 from dphrl.config.load import load_config
 
 FOLDER = Path(__file__).resolve().parents[3] / "config"
@@ -24,7 +24,7 @@ def blocks(block: type[Block] = Block) -> Iterator[type[Block]]:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("schema.json", schema_text), ("defaults.yaml", defaults_text), ("README.md", readme_text)],
+    [("schema.json", schema_text), ("defaults.yaml", defaults_text)],
 )
 def test_the_committed_files_are_what_the_models_give(name: str, text: Any) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == text(), f"config/{name} is out of date: run `make schema`"

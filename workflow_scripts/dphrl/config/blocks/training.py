@@ -249,6 +249,7 @@ class MethodConfig(Block):
         default_factory=_paper_eta,
         ge=0,
         description="Weight of the divergence (see train.rehearsal_norm). Default: js, js_definition 0.2, others 0.01.",
+        examples=[0.01],
     )
     eps_high: Positive = Field(
         0.28, description="Upper clip of the policy ratio is 1 + eps_high (paper: 0.28, and 0.2 for GRPO)."
