@@ -46,39 +46,6 @@ def test_the_documented_defaults_are_the_defaults() -> None:
     assert load_config(documented) == load_config(least)
 
 
-def test_the_defaults_are_the_papers() -> None:
-    config = load_config(
-        {
-            "run": "paper",
-            "policy": {"base": "model"},
-            "datasets": {name: {"task": "sql", "source": f"{name}.jsonl"} for name in ("t", "bird", "spider")},
-            "train_dataset": "t",
-        }
-    )
-    train = config.train
-    assert (train.prompts_per_step, train.rollouts_per_prompt, train.rehearsal_per_step) == (128, 16, 256)
-    assert (train.lr, train.eps_low, train.dual_clip, train.steps, train.rehearsal_norm) == (
-        1e-6,
-        0.2,
-        3.0,
-        208,
-        "joint",
-    )
-    assert (config.sampling.presample.n, config.partition.pef_min_correct, config.partition.on_reject) == (
-        8,
-        8,
-        "explore",
-    )
-    assert {name: (m.rollout_on, m.eta, m.eps_high) for name, m in config.methods.items()} == {
-        "grpo": ("all", 0.0, 0.2),
-        "dapo": ("all", 0.0, 0.28),
-        "rkl": ("all", 0.01, 0.28),
-        "exp_only": ("exp", 0.0, 0.28),
-        "dph_f": ("exp", 0.01, 0.28),
-        "dph_js": ("exp", 0.2, 0.28),
-    }
-
-
 def test_the_embedded_default_fits_the_schema() -> None:
     schema = json.loads(schema_text())
     data = yaml.safe_load((FOLDER / "config.yaml").read_text(encoding="utf-8"))

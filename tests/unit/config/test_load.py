@@ -9,7 +9,6 @@ from configurations import DEFAULT, MISSING, demo, problems, put
 from pydantic import ValidationError
 
 from dphrl.config.blocks.data import FieldName
-from dphrl.config.keys import known_paths
 from dphrl.config.load import load_config, read_config
 from dphrl.tasks.fields import NAMES
 
@@ -44,14 +43,6 @@ def test_an_unknown_key_names_path_value_known_keys_and_nearest() -> None:
 )
 def test_the_nearest_key_has_the_most_similar_name(path: str, nearest: str | None) -> None:
     assert problems(put(demo(), path, 1))[path].nearest == nearest
-
-
-@pytest.mark.parametrize("path", sorted(known for known in known_paths() if "<" not in known and "[" not in known))
-def test_no_block_takes_an_unknown_key(path: str) -> None:
-    block, _, _ = path.rpartition(".")
-    unknown = f"{block}.not_a_key".removeprefix(".")
-    # A supervised start without its source is another problem.
-    assert set(problems(put(demo(), unknown, 1))) - {"policy.supervised.source"} == {unknown}
 
 
 @pytest.mark.parametrize(
