@@ -25,7 +25,7 @@ if not workflow.configfiles:
 
 FILES = {}
 try:
-    # Snakemake has merged them too, but takes the last of two equal keys, and keeps a null that removes a block.
+    # Snakemake merges the files too, but takes the last of two equal keys, and keeps a null that removes a block.
     if not workflow.modifier.skip_configfile:  # else the keys are of the workflow that imports this one
         FILES = read_files(map(Path, workflow.configfiles))
         config = merged(*FILES.values(), workflow.config_settings.config)
