@@ -8,8 +8,6 @@ from typing import Any, get_args
 import pytest
 import yaml
 from pydantic import ValidationError
-from tiny_gguf import write_gguf
-from tiny_models import tiny_model
 
 from dphrl.config import slices
 from dphrl.config.blocks.data import FieldName
@@ -19,8 +17,6 @@ from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.files import read_yaml
 from dphrl.config.keys import known_paths
 from dphrl.config.load import check_files, load_config, read_config
-from dphrl.layout.run import Layout
-from dphrl.plan.describe import shape_of
 from dphrl.tasks.fields import NAMES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -747,26 +743,3 @@ def test_shards_of_verl_are_refused_with_the_command_that_merges_them(data: dict
 def test_data_of_the_hub_with_queries_needs_a_folder_of_databases(data: dict[str, Any]) -> None:
     data["datasets"]["train"] = {"task": "sql", "source": "hf://datasets/org/data/train.jsonl"}
     assert "the hub brings one file" in problems(data)["datasets.train.databases"].allowed
-
-
-def test_a_gguf_file_as_base_must_be_there_and_have_the_positions(data: dict[str, Any], tmp_path: Path) -> None:
-    config = load_config(put(data, "policy.base", "small.gguf"))
-    with pytest.raises(ConfigError, match="a GGUF file that exists"):
-        check_files(config, tmp_path)
-    write_gguf(tmp_path / "small.gguf", tiny_model(max_position_embeddings=8))
-    with pytest.raises(ConfigError, match="at most 8, the positions of the model"):
-        check_files(config, tmp_path)
-    write_gguf(tmp_path / "small.gguf", tiny_model(max_position_embeddings=4096))
-    check_files(config, tmp_path)
-    sizes = {"layers": 2, "hidden": 64, "feed_forward": 128, "queries": 64, "keys": 32}
-    shape = shape_of(config, tmp_path)
-    assert shape is not None
-    assert {name: getattr(shape, name) for name in sizes} == sizes
-    assert shape.parameters == sum(weight.numel() for weight in tiny_model().parameters())
-    assert Layout(config).files_of_model({"model": "base"}) == ["small.gguf"]
-    # A converted file is read in its place.
-    converted = tmp_path / f"results/{config.run}/policies/base"
-    converted.mkdir(parents=True)
-    (converted / "config.json").write_text('{"max_position_embeddings": 8}')
-    with pytest.raises(ConfigError, match="at most 8"):
-        check_files(config, tmp_path)

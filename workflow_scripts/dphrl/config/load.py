@@ -29,7 +29,7 @@ from dphrl.config.files import (
     without_removed,
 )
 from dphrl.config.keys import problem_of
-from dphrl.hub import GGUF, HubError, data_name, model_config, model_name
+from dphrl.hub import HubError, data_name, model_config, model_name
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"
@@ -204,9 +204,6 @@ def _model_problem(place: str, folder: Path, *or_else: str) -> str | None:
             return None
     except HubError as error:
         return str(error)
-    # Not for a checkpoint: its tokenizer is compared with the base's by files, which a GGUF file lacks.
-    if place.endswith(GGUF) and not or_else:
-        return None if (folder / place).is_file() else f"a GGUF file that exists (paths are relative to {folder})"
     model = folder / place
     for actor in (model / "actor", model):
         kinds = {"fsdp": actor.glob("model_world_size_*.pt"), "megatron": actor.glob("dist_ckpt")}
@@ -225,11 +222,10 @@ def _model_problem(place: str, folder: Path, *or_else: str) -> str | None:
 
 def _base_problems(config: Config, base: str, folder: Path) -> Iterator[Problem]:
     """Problems of the base model that show before any job: no tokenizer, too few positions."""
-    in_a_folder = not base.endswith(GGUF) and not model_name(base, folder)
-    if in_a_folder and not any((folder / base / tokenizer).is_file() for tokenizer in _TOKENIZERS):
+    if not model_name(base, folder) and not any((folder / base / tokenizer).is_file() for tokenizer in _TOKENIZERS):
         allowed = f"a folder with the tokenizer of the model too: none of {', '.join(_TOKENIZERS)} is in it"
         yield Problem("policy.base", show(base), allowed)
-    settings = _of_config(config.base_place(folder), folder)
+    settings = _of_config(base, folder)
     positions, length = _positions(settings), config.engine.max_model_len
     if positions is not None and length > positions:
         allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {base})"
