@@ -13,7 +13,7 @@ from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.config.load import read_config
 from dphrl.config.notices import strengths
-from dphrl.hub import GGUF, model_config, model_name
+from dphrl.hub import model_config, model_name
 from dphrl.layout.run import Layout
 from dphrl.machine.progress import counted, duration
 from dphrl.plan.memory import (
@@ -58,7 +58,7 @@ _KEPT = {"newest": "newest removes older ones", "all": "all stay"}
 
 
 def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShape | None:
-    """The shape of the base model, from its config.json, its GGUF file or the block `toy`; None for recorded answers.
+    """The shape of the base model, from its config.json or the block `toy`; None for recorded answers.
 
     Args:
         online: whether the config.json of a name of the hub may be fetched; else it must be in the cache.
@@ -66,16 +66,12 @@ def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShap
     Raises `ValueError` as `ModelShape.from_config` does, and `ConfigError` without a config.json.
     """
     if config.policy.base is not None:
-        settings = model_config(config.base_place(folder), folder, online=online)
+        settings = model_config(config.policy.base, folder, online=online)
         if settings is None and model_name(config.policy.base, folder):
             raise ValueError(f"config.json of {config.policy.base} is not in the cache (`dphrl plan` fetches it)")
         if settings is None:
-            place = config.policy.base
-            if place.endswith(GGUF):
-                need = "a GGUF file that exists (`dphrl demo-llm` writes the demo's)"
-            else:
-                place += ", in which there is no config.json"
-                need = "a folder with the model's config.json; a plan reads this alone, so copy it without the weights"
+            place = f"{config.policy.base}, in which there is no config.json"
+            need = "a folder with the model's config.json; a plan reads this alone, so copy it without the weights"
             raise ConfigError([Problem("policy.base", place, need)])
         return ModelShape.from_config(settings)
     if config.toy is None:

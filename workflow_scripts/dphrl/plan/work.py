@@ -15,7 +15,6 @@ import polars as pl
 from dphrl.config.blocks.data import TOY
 from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
-from dphrl.hub import GGUF
 from dphrl.layout.names import BASE, DRAW
 from dphrl.layout.run import Layout
 from dphrl.plan.memory import ModelShape, Setting, training_bytes
@@ -243,8 +242,7 @@ def stages(config: Config, shape: ModelShape, sizes: Sizes, rates: Rates) -> lis
     """The stages in the order in which they start."""
     trained = _trainings(config, shape, sizes, rates) if config.methods else []
     made, draws = config.base_training is not None, len(Layout(config).draws())
-    # In float32: the model after a supervised start, and a GGUF file as a folder.
-    size = 4.0 * shape.parameters * (made + str(config.policy.base).endswith(GGUF))
+    size = 4.0 * shape.parameters * made  # in float32
     divided = [_samples(config, "refine", sizes, rates), Stage("partition", 2 * draws)] if draws else []
     return [
         Stage("base model", 1 + made, _base_slots(config), seconds=rates.base, longest=rates.base, size=size),

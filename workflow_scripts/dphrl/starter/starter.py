@@ -254,7 +254,7 @@ def _model(wish: Wish, folder: Path) -> _Model:
     hub, texts = model_name(wish.model, folder), dict[str, str]()
     settings = model_config(wish.model, folder, online=True)
     if settings is None:
-        expected = "a model of the hub (ORG/NAME), a folder with config.json, *.safetensors and a tokenizer, or *.gguf"
+        expected = "a model of the hub (ORG/NAME), a folder with config.json, *.safetensors and a tokenizer"
         raise ConfigError([Problem("--model", wish.model, expected)])
     for name in ("tokenizer_config.json", "chat_template.jinja"):
         file = one_file(hub, name, online=True) if hub else folder / wish.model / name
