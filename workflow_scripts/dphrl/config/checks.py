@@ -58,7 +58,7 @@ def _references(config: Config) -> Iterator[Reference]:
 
 def _policies(config: Config) -> Iterator[Condition]:
     """Each policy has a name of its own, and a model or recorded answers."""
-    # Tables and figures name a method by its label, `grpo` as GRPO.
+    # Tables and figures name a method by its label: GRPO for `grpo`.
     taken = {BASE, START}
     for block in ("methods", "checkpoints", "replay"):
         for name in getattr(config, block):
@@ -66,10 +66,10 @@ def _policies(config: Config) -> Iterator[Condition]:
                 allowed = "any other name, apart from case: the run has a policy of this name"
                 yield name.casefold() not in taken, f"{block}.{name}", name, allowed
                 taken.add(name.casefold())
-    for policy in config.replay.keys() - config.methods.keys() - {BASE}:
-        lacking = [name for name in config.evaluate.datasets if name not in config.replay[policy]]
+    for policy, answers in config.replay.items():
+        lacking = [name for name in config.evaluate.datasets if name not in answers]
         allowed = f"a file for every evaluation set, also {', '.join(lacking)}"
-        yield not lacking, f"replay.{policy}", config.replay[policy], allowed
+        yield policy == BASE or not lacking, f"replay.{policy}", answers, allowed
     if config.policy.supervised:
         allowed = "null, or policy.base: its model"
         yield config.policy.base is not None, "policy.supervised", config.policy.supervised.source, allowed
