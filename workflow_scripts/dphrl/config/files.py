@@ -11,7 +11,7 @@ import yaml
 from dphrl.config.errors import ConfigError, Problem, show
 
 Keys = Mapping[str, Any]
-Files = Mapping[Path, Keys]
+Files = dict[Path, dict[str, Any]]
 
 
 class _Loader(yaml.SafeLoader):
