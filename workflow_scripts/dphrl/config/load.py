@@ -77,6 +77,9 @@ def _with_world(data: Mapping[str, Any]) -> Mapping[str, Any]:
     toy = data.get("toy")
     if not isinstance(toy, Mapping) or not isinstance(path := toy.get("world"), str):
         return data
+    if not Path(path).is_file():
+        allowed = f"a file that exists (paths are relative to {Path.cwd()})"
+        raise ConfigError([Problem("toy.world", show(path), allowed)])
     keys = read_yaml(Path(path))
     try:
         ToyConfig.model_validate(keys)
