@@ -5,8 +5,9 @@ from snakemake.logging import logger
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
-from dphrl.config.files import name_files, read_files
-from dphrl.config.load import check_files, check_planned, load_config
+from dphrl.config.files import merged, name_files, read_files
+from dphrl.config.load import check_planned, load_config
+from dphrl.config.places import check_files
 from dphrl.layout.folder import check_folder
 from dphrl.plan.describe import at_start
 
@@ -22,10 +23,12 @@ if not workflow.configfiles:
     configfile: Path(workflow.basedir) / "config/config.yaml"
 
 
-FILES = dict.fromkeys(map(Path, workflow.configfiles))
+FILES = {}
 try:
-    # Snakemake has read them too, but takes the last of two equal keys. Those of a module are the other workflow's.
-    FILES = FILES if workflow.modifier.skip_configfile else read_files(FILES)
+    # Snakemake merges the files too, but takes the last of two equal keys, and keeps a null that removes a block.
+    if not workflow.modifier.skip_configfile:  # else the keys are of the workflow that imports this one
+        FILES = read_files(map(Path, workflow.configfiles))
+        config = merged(*FILES.values(), workflow.config_settings.config)
     CONFIG = load_config(config)
     check_planned(config, workflow.is_main_process)
     check_files(CONFIG, Path.cwd())

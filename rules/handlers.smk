@@ -3,7 +3,7 @@ import snakemake
 from snakemake.logging import logger
 
 from dphrl.artifacts.manifest import remove_folders
-from dphrl.config.checks import notices
+from dphrl.config.notices import notices
 from dphrl.hub import moved
 from dphrl.plan.describe import slow_products
 from dphrl.report.terminal import ending

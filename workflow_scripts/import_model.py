@@ -1,14 +1,13 @@
-"""A model of the user as a policy: links to its files, a GGUF file as a folder, or an adapter merged into the base."""
+"""A model of the user as a policy: links to its files, or an adapter merged into the base."""
 
 from pathlib import Path
 
 from script import snakemake, stage
 
 from dphrl.artifacts.files import link_files
-from dphrl.hub import GGUF, local_files
+from dphrl.hub import local_files
 from dphrl.model.adapter import SETTINGS, merge_adapter
 from dphrl.model.checkpoint import check_base, check_same_tokenizer
-from dphrl.model.gguf import convert_gguf
 
 with stage() as job:
     inputs, weights = snakemake.input, Path(snakemake.output.weights)
@@ -19,11 +18,7 @@ with stage() as job:
     # An adapter that was not saved with a tokenizer has that of its base.
     if base and ("tokenizer_config.json" in names or SETTINGS not in names):
         check_same_tokenizer(source, base)
-    if files[0].suffix == GGUF:
-        convert_gguf(files[0], weights, "float32")
-        check_base(weights)
-        digests = None
-    elif base and SETTINGS in names:
+    if base and SETTINGS in names:
         merge_adapter(source, base, weights)
         check_base(weights)
         digests = None

@@ -1,6 +1,5 @@
-"""GGUF files of small models, written with the library of llama.cpp."""
+"""A GGUF file of a small model, written with the library of llama.cpp."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import gguf
@@ -39,12 +38,10 @@ def interleaved(weight: np.ndarray, heads: int) -> np.ndarray:
     return weight.reshape(heads, 2, -1, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
 
 
-def write_gguf(
-    path: Path, model: PreTrainedModel, change: Callable[[gguf.GGUFWriter], object] = id, **names: str
-) -> Path:
-    """Weights as Q8_0 where they are matrices of a layer, else float32; `change` adds what is not in a usual file."""
+def write_gguf(path: Path, model: PreTrainedModel) -> Path:
+    """Weights as Q8_0 where they are matrices of a layer, else float32."""
     config = model.config
-    writer = gguf.GGUFWriter(path, names.get("architecture", "llama"))
+    writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("tiny")
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
@@ -56,19 +53,18 @@ def write_gguf(
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_rope_dimension_count(config.head_dim)
     writer.add_vocab_size(config.vocab_size)
-    if names.get("tokenizer", "gpt2"):
-        tokens = ["<pad>", "<eos>", *BYTES]
-        tokens += [f"<unused{number}>" for number in range(config.vocab_size - len(tokens))]
-        writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre(names.get("split", "smollm"))
-        writer.add_token_list(tokens)
-        writer.add_token_types([3 if token.startswith("<") else 1 for token in tokens])
-        writer.add_token_merges(["a b"])
-        writer.add_bos_token_id(1)
-        writer.add_eos_token_id(1)
-        writer.add_pad_token_id(0)
-        writer.add_unk_token_id(0)
-        writer.add_chat_template(TEMPLATE)
+    tokens = ["<pad>", "<eos>", *BYTES]
+    tokens += [f"<unused{number}>" for number in range(config.vocab_size - len(tokens))]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token.startswith("<") else 1 for token in tokens])
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(1)
+    writer.add_pad_token_id(0)
+    writer.add_unk_token_id(0)
+    writer.add_chat_template(TEMPLATE)
     for name, parameter in model.named_parameters():
         weight = parameter.detach().numpy()
         if "q_proj" in name:
@@ -77,7 +73,6 @@ def write_gguf(
             weight = interleaved(weight, config.num_key_value_heads)
         kind = gguf.GGMLQuantizationType.Q8_0 if "_proj" in name else gguf.GGMLQuantizationType.F32
         writer.add_tensor(gguf_name(name), gguf.quants.quantize(weight, kind), raw_dtype=kind)
-    change(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import t
 
 from dphrl.cli import main
-from dphrl.config.load import check_files, read_config
+from dphrl.config.load import read_config
+from dphrl.config.places import check_files
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gguf
-import numpy as np
 import pytest
 import yaml
 from hub_server import Hub, serve
@@ -23,12 +21,10 @@ from dphrl.hub import (
     data_name,
     fetch,
     local_files,
-    model_config,
     model_name,
     moved,
     one_file,
 )
-from dphrl.plan.memory import ModelShape
 from dphrl.starter.starter import Wish, starter
 
 MODEL, DATA = HubName("model", "org/model"), HubName("dataset", "org/data", None, "main/train.jsonl")
@@ -250,30 +246,3 @@ def test_a_first_configuration_by_names_alone(hub: Hub, tmp_path: Path) -> None:
     assert lines.startswith(f"{data}: 1 rows, task math")
     with pytest.raises(ConfigError, match="a model of the hub"):
         starter(Wish("mine", data, "no/folder/here"), tmp_path)
-
-
-def test_a_gguf_file_that_is_missing_has_no_sizes(tmp_path: Path) -> None:
-    assert model_config("small.gguf", tmp_path) is None
-
-
-def test_a_gguf_file_without_optional_sizes_is_read_and_again_after_a_change(tmp_path: Path) -> None:
-    """llama.cpp takes as many keys as queries where a file does not say; then a plan does too."""
-
-    def write(layers: int) -> dict[str, Any] | None:
-        writer = gguf.GGUFWriter(tmp_path / "small.gguf", "llama")
-        writer.add_block_count(layers)
-        writer.add_embedding_length(8)
-        writer.add_feed_forward_length(16)
-        writer.add_head_count(2)
-        writer.add_tensor("token_embd.weight", np.zeros((32, 8), np.float32))
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        return model_config("small.gguf", tmp_path)
-
-    for layers in (2, 3):
-        config = write(layers)
-        assert config is not None
-        shape = ModelShape.from_config(config)
-        assert (shape.layers, shape.queries, shape.keys, shape.vocabulary) == (layers, 8, 8, 32)

@@ -235,7 +235,7 @@ def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:
     check_folder(config, tmp_path, True)
     with pytest.raises(ConfigError) as caught:
         check_folder(load_config(changed(SAMPLED, "seed", 2)), tmp_path, True)
-    assert "seed\n  given:   2\n  allowed: 1, with which results/demo was made; or give this run" in str(caught.value)
+    assert "seed\n  value:   2\n  allowed: 1, with which results/demo was made; or give this run" in str(caught.value)
     check_folder(load_config(changed(changed(SAMPLED, "seed", 2), "run", "second")), tmp_path, True)
     # A seed in a damaged file proves nothing: the audit names the file.
     path.write_bytes(path.read_bytes().replace(b'"seed": 1', b'"seed": 3'))

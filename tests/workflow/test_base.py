@@ -11,11 +11,9 @@ import yaml
 from base_figures import DEFAULT, base_figures
 from runs import TINY, Workflow, kill
 from safetensors.torch import load_file, save_file
-from tiny_gguf import write_gguf
-from tiny_models import tiny_model, write_tiny_policy
+from tiny_models import write_tiny_policy
 
-from dphrl.artifacts.files import parts_folder, sha256_file
-from dphrl.artifacts.manifest import read_manifest
+from dphrl.artifacts.files import parts_folder
 
 pytestmark = pytest.mark.workflow
 
@@ -62,35 +60,19 @@ def test_the_shipped_base_can_be_made_again_from_nothing(project: Path, tmp_path
     )
 
 
-def test_a_gguf_file_is_a_base_model_and_its_manifest_names_it(project: Path, tmp_path: Path) -> None:
-    file = write_gguf(tmp_path / "small.gguf", tiny_model())
-    config = yaml.safe_load(TINY.read_text()) | {"policy": {"base": "small.gguf"}}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    workflow = Workflow(project, tmp_path, tmp_path / "config.yaml")
-    workflow.run(MANIFEST)
-    manifest = read_manifest(tmp_path / MANIFEST)
-    assert manifest["inputs"]["files"]["paths"] == ["small.gguf"]
-    weights = tmp_path / "results/tiny/policies/base/model.safetensors"
-    assert manifest["files"]["model.safetensors"]["sha256"] == sha256_file(weights)
-    # Another file under the same name is converted again.
-    write_gguf(file, tiny_model(seed=2))
-    workflow.run(MANIFEST)
-    assert read_manifest(tmp_path / MANIFEST)["files"] != manifest["files"]
-
-
 @pytest.mark.full
 def test_a_killed_supervised_start_ends_in_the_same_bytes_and_is_audited(
     project: Path, code: Path, tmp_path: Path
 ) -> None:
-    """Of a GGUF file, in a run that only evaluates; unit tests interrupt the training at chosen steps."""
+    """In a run that only evaluates; unit tests interrupt the training at chosen steps."""
     module = code / "training/supervised.py"
     module.write_text(re.sub(r"_BETWEEN_STATES: Final = .*", "_BETWEEN_STATES: Final = 0.0", module.read_text()))
-    write_gguf(tmp_path / "small.gguf", tiny_model())
+    write_tiny_policy(tmp_path / "small")
     rows = [json.dumps({"prompt": f"q {letter}", "response": letter * 4}) + "\n" for letter in "abcdefghij"]
     (tmp_path / "rows.jsonl").write_text("".join(rows))
     start = {"source": "rows.jsonl", "steps": 300, "batch": 4, "dtype": "float32", "threads": 1}
     config = yaml.safe_load(TINY.read_text()) | {"methods": {}, "prompts": {"template": "plain", "max_tokens": 200}}
-    config |= {"policy": {"base": "small.gguf", "supervised": start}}
+    config |= {"policy": {"base": "small", "supervised": start}}
     config["engine"]["max_model_len"] = 256
     del config["train_dataset"]
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))

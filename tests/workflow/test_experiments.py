@@ -72,9 +72,6 @@ def _write_placeholders(name: str, folder: Path) -> None:
         if model_name(place, folder):
             continue
         model = folder / place
-        if model.suffix == ".gguf":
-            model.touch()
-            continue
         model.mkdir(parents=True)
         (model / "config.json").write_text("{}")
         (model / "tokenizer.json").touch()

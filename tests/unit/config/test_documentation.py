@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from dphrl.config.blocks.base import Block
-from dphrl.config.documentation import defaults_text, readme_text, schema_text
+from dphrl.config.documentation import defaults_text, schema_text
 from dphrl.config.load import load_config
 
 FOLDER = Path(__file__).resolve().parents[3] / "config"
@@ -24,7 +24,7 @@ def blocks(block: type[Block] = Block) -> Iterator[type[Block]]:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("schema.json", schema_text), ("defaults.yaml", defaults_text), ("README.md", readme_text)],
+    [("schema.json", schema_text), ("defaults.yaml", defaults_text)],
 )
 def test_the_committed_files_are_what_the_models_give(name: str, text: Any) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == text(), f"config/{name} is out of date: run `make schema`"
@@ -44,39 +44,6 @@ def test_the_documented_defaults_are_the_defaults() -> None:
     required = {"run", "datasets", "train_dataset"}
     least = {key: documented[key] for key in required} | {"policy": {"base": "model"}}
     assert load_config(documented) == load_config(least)
-
-
-def test_the_defaults_are_the_papers() -> None:
-    config = load_config(
-        {
-            "run": "paper",
-            "policy": {"base": "model"},
-            "datasets": {name: {"task": "sql", "source": f"{name}.jsonl"} for name in ("t", "bird", "spider")},
-            "train_dataset": "t",
-        }
-    )
-    train = config.train
-    assert (train.prompts_per_step, train.rollouts_per_prompt, train.rehearsal_per_step) == (128, 16, 256)
-    assert (train.lr, train.eps_low, train.dual_clip, train.steps, train.rehearsal_norm) == (
-        1e-6,
-        0.2,
-        3.0,
-        208,
-        "joint",
-    )
-    assert (config.sampling.presample.n, config.partition.pef_min_correct, config.partition.on_reject) == (
-        8,
-        8,
-        "explore",
-    )
-    assert {name: (m.rollout_on, m.eta, m.eps_high) for name, m in config.methods.items()} == {
-        "grpo": ("all", 0.0, 0.2),
-        "dapo": ("all", 0.0, 0.28),
-        "rkl": ("all", 0.01, 0.28),
-        "exp_only": ("exp", 0.0, 0.28),
-        "dph_f": ("exp", 0.01, 0.28),
-        "dph_js": ("exp", 0.2, 0.28),
-    }
 
 
 def test_the_embedded_default_fits_the_schema() -> None:

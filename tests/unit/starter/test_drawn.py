@@ -6,13 +6,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from tiny_gguf import write_gguf
-from tiny_models import tiny_model
+from tiny_models import write_tiny_policy
 
 from dphrl.cli import main
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.config import Config
-from dphrl.config.load import check_files, read_config
+from dphrl.config.load import read_config
+from dphrl.config.places import check_files
 from dphrl.starter.drawn import _findings
 from dphrl.toy.world import build_world
 
@@ -60,17 +60,18 @@ def test_longer_questions_of_the_evaluation_count_for_the_prompts(world: Path) -
     assert init(*arguments).prompts.max_tokens > 128
 
 
-def test_a_model_that_solves_nothing_is_told_apart(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The model is a GGUF file. Its answers never end, so the lengths are the paper's."""
-    write_gguf(world / "small.gguf", tiny_model())
+def test_a_model_that_solves_nothing_is_told_apart(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its answers do not end in time, so the lengths are the paper's."""
+    monkeypatch.setattr("dphrl.starter.drawn._PATIENCE", {"cpu": 4})
+    write_tiny_policy(world / "small")
     (world / "my.jsonl").write_text('{"question": "7 + 1?", "answer": 8}\n')
-    config = init("--data", "my.jsonl", "--model", "small.gguf")
+    init("--data", "my.jsonl", "--model", "small")
     printed = capsys.readouterr().out
     assert "RL cannot start from this model: no answer is right (docs/how-to/supervised-start.md)" in printed
     assert "Too many were cut off" in printed
     assert "by the answers that were drawn" not in Path("drawn.yaml").read_text()
-    # In any text `final` finds an answer.
-    assert config.scoring.math.answer == "final"
 
 
 def test_a_model_without_a_near_perfect_question_is_told_apart() -> None:

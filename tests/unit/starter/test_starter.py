@@ -15,7 +15,8 @@ from published import DATA, LLAMA_8B
 
 from dphrl.cli import main
 from dphrl.config.config import Config
-from dphrl.config.load import check_files, read_config
+from dphrl.config.load import read_config
+from dphrl.config.places import check_files
 from dphrl.plan.describe import at_start
 
 LARGE = LLAMA_8B | {"max_position_embeddings": 131072}

@@ -22,7 +22,7 @@ def _loaded(engine: str, parts: int, **changes: Any) -> Any:
 
 def test_the_ranks_are_whole_groups_of_those_that_share_an_engine() -> None:
     assert _loaded("vllm", 2).hardware.tensor_parallel == 2
-    message = r"(?s)hardware\.tensor_parallel\n.*given: +3\n.*a divisor of hardware\.ranks = 4"
+    message = r"(?s)hardware\.tensor_parallel\n.*value: +3\n.*a divisor of hardware\.ranks = 4"
     with pytest.raises(ConfigError, match=message):
         _loaded("vllm", 3)
 

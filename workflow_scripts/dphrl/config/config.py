@@ -1,6 +1,5 @@
 """The whole configuration: all blocks together."""
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -18,7 +17,6 @@ from dphrl.config.blocks.training import (
     ReferenceConfig,
     TrainConfig,
 )
-from dphrl.hub import GGUF
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 RunName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
@@ -146,13 +144,3 @@ class Config(Block):
         if self.policy.base is None:
             return self.toy.training() if self.toy else None
         return self.policy.supervised
-
-    def base_place(self, folder: Path) -> str:
-        """The base model's place, or the folder that its GGUF file was converted to: reading that file takes seconds.
-
-        Args:
-            folder: where relative paths start.
-        """
-        name = "start" if self.policy.supervised else "base"
-        base, converted = self.policy.base or "", f"results/{self.run}/policies/{name}"
-        return converted if base.endswith(GGUF) and (folder / converted / "config.json").is_file() else base

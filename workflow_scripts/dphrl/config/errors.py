@@ -1,4 +1,4 @@
-"""Errors in a configuration, in words that a user can act on."""
+"""Problems of a configuration, in words that a user can act on."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,6 @@ class Problem:
         value: of the key, as text.
         allowed: the values that the key accepts.
         nearest: the most similar name that exists.
-        is_default: the configuration lacks the key, and `value` is its default.
         file: the file with the key, where a configuration consists of several files.
     """
 
@@ -22,17 +21,13 @@ class Problem:
     value: str
     allowed: str
     nearest: str | None = None
-    is_default: bool = False
     file: str = ""
 
     def __str__(self) -> str:
-        source = "default:" if self.is_default else "given:  "
-        lines = [self.path or "(the whole file)", f"  {source} {self.value}", f"  allowed: {self.allowed}"]
-        if self.file:
-            lines.insert(1, f"  file:    {self.file}")
-        if self.nearest:
-            lines.append(f"  nearest: {self.nearest}")
-        return "\n".join(lines)
+        lines = {"file": self.file, "value": self.value, "allowed": self.allowed, "nearest": self.nearest}
+        return "\n".join(
+            [self.path or "(the whole file)", *(f"  {name + ':':<8} {text}" for name, text in lines.items() if text)]
+        )
 
 
 class ConfigError(Exception):
@@ -43,19 +38,6 @@ class ConfigError(Exception):
         name = f"The configuration {file}".rstrip()
         super().__init__("\n".join([f"{name} has {count}:", *map(str, problems)]))
         self.problems = tuple(problems)
-
-
-class OverlayError(ConfigError):
-    """A configuration that only changes another one was started alone; it names no training set."""
-
-    def __init__(self, files: Sequence[str] = ()) -> None:
-        names = " ".join(files) or "FILE"
-        self.problems = ()
-        Exception.__init__(
-            self,
-            f"{names} only changes another configuration (it has no training set): name that one first, as in "
-            f"BASE.yaml {names}",
-        )
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

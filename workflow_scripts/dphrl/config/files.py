@@ -1,21 +1,17 @@
-"""Files of a configuration: reading them, refusing values outside JSON, and merging them in their order."""
+"""Files of a configuration: reading them, and merging them in their order."""
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
-from dphrl.config.errors import ConfigError, OverlayError, Problem, show
-from dphrl.config.keys import SCHEMA, Node, entry, is_nullable, resolve
+from dphrl.config.errors import ConfigError, Problem, show
 
-Files = Mapping[Path, Any]
-_MOST_VALUES: Final = 100_000
-_DEEPEST: Final = 50
-_MOST_BITS: Final = 63
+Keys = Mapping[str, Any]
+Files = dict[Path, dict[str, Any]]
 
 
 class _Loader(yaml.SafeLoader):
@@ -33,179 +29,65 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def read_yaml(path: Path) -> Any:
-    """The content of a YAML file. Raises `ConfigError` if it cannot be read, or if a key stands twice in a block."""
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The block of keys in a YAML file. Raises `ConfigError` if there is none, or if a key stands twice in a block."""
     try:
         with path.open(encoding="utf-8") as stream:
-            return _Loader(stream).get_single_data()
+            block = _Loader(stream).get_single_data()
     except OSError as error:
         raise ConfigError([Problem(str(path), error.strerror or str(error), "a YAML file that can be read")]) from None
-    except RecursionError:
-        raise ConfigError([Problem(str(path), "too many blocks or lists in each other", "fewer")]) from None
     except (yaml.YAMLError, ValueError) as error:
         # A ValueError is text that is not UTF-8, a number of thousands of digits, or an impossible date.
         allowed = "YAML: one block of keys, each key once"
         raise ConfigError([Problem(str(path), " ".join(str(error).split()), allowed)]) from None
+    if not isinstance(block, dict):
+        raise ConfigError([Problem(str(path), show(block), "a block of keys (run: ..., datasets: ...)")])
+    return block
 
 
 def read_files(paths: Iterable[Path]) -> Files:
-    """The content of each file, in the order in which they are merged.
+    """The content of each file, in the order in which they are merged. Raises `ConfigError` as `read_yaml` does."""
+    return {path: read_yaml(path) for path in paths}
 
-    Raises:
-        ConfigError: a file cannot be read, holds a value outside JSON, or removes an entry that is in no earlier file.
+
+def merged(*blocks: Keys) -> dict[str, Any]:
+    """One block of all: a later value wins, inner blocks are merged, and null removes an inner block.
+
+    A key keeps its place in the first block that has it. Without a null, Snakemake merges its files to the same block.
     """
-    files = {path: read_yaml(path) for path in paths}
-    before: dict[str, Any] = {}
-    for path, data in files.items():
-        if isinstance(data, Mapping):
-            problems = odd_values(data)
-            # Without a training set, `load_config` says that a file is missing.
-            if not problems and is_complete({**before, **data}):
-                problems = list(_removed_too_early(data, before))
-            if problems:
-                # The first line of the error names a single file.
-                name = str(path) if len(files) > 1 else ""
-                raise ConfigError([replace(problem, file=name) for problem in problems])
-            before = merged(before, data)
-    return files
+    return reduce(_merged, blocks, {})
 
 
-def odd_values(data: Mapping[Any, Any]) -> list[Problem]:
-    """For each top-level key, the first value below it that is outside JSON or beyond the limits of size.
-
-    YAML also allows dates, sets, blocks that contain themselves, and aliases that make an endless tree of a short file.
-    No other check could read such a tree.
-    """
-    problems = []
-    for key, value in data.items():
-        values_left = iter(range(_MOST_VALUES))
-        problem = _odd_key("", key) or next(_odd(str(key), value, 0, values_left), None)
-        problems += [problem] if problem else []
-    return problems
-
-
-def _odd(path: str, value: Any, depth: int, values_left: Iterator[int]) -> Iterator[Problem]:
-    if next(values_left, None) is None:
-        count = f"more than {_MOST_VALUES} values"
-        yield Problem(_first(path), count, "fewer: do aliases (&, *) repeat each other?")
-    elif depth > _DEEPEST:
-        nesting = f"blocks and lists in more than {_DEEPEST} others"
-        yield Problem(_first(path), nesting, "fewer: does an alias (&, *) contain itself?")
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            odd_key = _odd_key(path, key)
-            yield from [odd_key] if odd_key else _odd(f"{path}.{key}", inner, depth + 1, values_left)
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from _odd(f"{path}[{index}]", inner, depth + 1, values_left)
-    elif isinstance(value, str):
-        if not _is_unicode(value):
-            yield Problem(path, show(value), "valid Unicode: the text holds a lone surrogate")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            yield Problem(path, show(value), "a finite number")
-    elif isinstance(value, int):
-        if value.bit_length() > _MOST_BITS:
-            yield Problem(path, f"an integer of {value.bit_length()} bits", f"one of at most {_MOST_BITS} bits")
-    elif value is not None:
-        allowed = "text, a number, true, false, null, a list or a block of keys; a date is text in quotes"
-        yield Problem(path, f"a value of the type {type(value).__name__}", allowed)
-
-
-def _odd_key(path: str, key: Any) -> Problem | None:
-    if isinstance(key, str):
-        return None if _is_unicode(key) else Problem(path, f"the key {show(key)}", "valid Unicode")
-    allowed = "a key that is text, in quotes if need be: YAML reads yes, no, on and off as true and false"
-    return Problem(path, f"a key of the type {type(key).__name__}", allowed)
-
-
-def _first(path: str) -> str:
-    """The top-level key of a path."""
-    return path.partition(".")[0].partition("[")[0]
-
-
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def is_complete(data: Mapping[str, Any]) -> bool:
-    """Whether a configuration names a training set, or datasets without removing any; else it only changes another."""
-    datasets = data.get("datasets")
-    whole = all(datasets.values()) if isinstance(datasets, Mapping) else True
-    return "train_dataset" in data or bool(datasets and whole)
-
-
-def content(files: Files) -> Any:
-    """One configuration from all files: blocks are merged key by key, and a later file wins."""
-    return reduce(merged, files.values(), {})
-
-
-def merged(earlier: Any, later: Any) -> Any:
-    """The later value. Two blocks are merged key by key; a key of both keeps its place in the earlier block.
-
-    Snakemake's `update_config` does the same, but an installation for `dphrl plan` alone lacks Snakemake.
-    """
-    if not isinstance(later, Mapping):
-        return later
-    if not later:
-        return earlier
-    block = earlier if isinstance(earlier, Mapping) else {}
-    return {**block, **{key: merged(block.get(key, {}), value) for key, value in later.items()}}
-
-
-def without_removed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration without the blocks and the entries with a free name that are null."""
-    return _without(data, {path for path, _ in _removals(data)})
+def _merged(earlier: Keys, later: Keys) -> dict[str, Any]:
+    block = dict(earlier)
+    for key, value in later.items():
+        before = block.get(key)
+        if isinstance(value, Mapping):
+            block[key] = _merged(before if isinstance(before, Mapping) else {}, value)
+        elif value is None and isinstance(before, Mapping):
+            del block[key]
+        else:
+            block[key] = value
+    return block
 
 
 def name_files(error: ConfigError, files: Files) -> ConfigError:
     """The error with all files in its first line; of several files, each problem names the last one with its key."""
-    names = list(map(str, files))
-    if isinstance(error, OverlayError):
-        return OverlayError(names)
-    problems = [_locate(problem, files) for problem in error.problems] if len(files) > 1 else error.problems
-    return ConfigError(problems, ", ".join(names))
+    problems = error.problems
+    if len(files) > 1:
+        problems = tuple(replace(problem, file=problem.file or _last_file(problem.path, files)) for problem in problems)
+    return ConfigError(problems, ", ".join(map(str, files)))
 
 
-def _locate(problem: Problem, files: Files) -> Problem:
-    """The problem with the last file that contains its key, or the longest part of the path to the key."""
-    if problem.file or problem.is_default:
-        return problem
-    keys = problem.path.partition("[")[0].split(".")
-    depths = {path: _depth(data, keys) for path, data in files.items()}
-    last = max(reversed(depths), key=depths.__getitem__, default=None)
-    return replace(problem, file=str(last)) if last is not None and depths[last] else problem
+def _last_file(path: str, files: Files) -> str:
+    """The last file with the key at a dotted path; empty if none has it, such as for a default."""
+    keys = path.partition("[")[0].split(".")
+    return next((str(file) for file in reversed(files) if _has(files[file], keys)), "")
 
 
-def _depth(data: Any, keys: list[str]) -> int:
-    """The number of keys that exist, each in the block of the key before."""
-    first, *rest = keys
-    if not isinstance(data, Mapping) or first not in data:
-        return 0
-    return 1 + (_depth(data[first], rest) if rest else 0)
-
-
-def _removals(data: Mapping[str, Any], node: Node = SCHEMA) -> Iterator[tuple[tuple[str, ...], bool]]:
-    """Paths of the blocks (False) and of the entries with a free name (True) that are null, which removes them."""
-    properties = resolve(node).get("properties", {})
-    for key, value in data.items():
-        named = key not in properties
-        inner = (entry(node) or {}) if named else properties[key]
-        if isinstance(value, Mapping):
-            yield from (((key, *path), is_named) for path, is_named in _removals(value, inner))
-        elif value is None and not is_nullable(inner) and (inner if named else resolve(inner).get("type") == "object"):
-            yield (key,), named
-
-
-def _removed_too_early(data: Mapping[str, Any], before: Any) -> Iterator[Problem]:
-    """Null entries that are in no earlier file: their author meant an entry without keys, not a removal."""
-    allowed = "a block of keys ({}: all defaults). null removes an entry of an earlier file, and none has this one"
-    for path, is_named in _removals(data):
-        if is_named and _depth(before, list(path)) < len(path):
-            yield Problem(".".join(path), "null", allowed)
-
-
-def _without(data: Mapping[str, Any], paths: set[tuple[str, ...]]) -> dict[str, Any]:
-    kept = {key: value for key, value in data.items() if (key,) not in paths}
-    inner = {key: {path[1:] for path in paths if path[0] == key and len(path) > 1} for key in kept}
-    return {key: _without(value, inner[key]) if inner[key] else value for key, value in kept.items()}
+def _has(block: Any, keys: list[str]) -> bool:
+    for key in keys:
+        if not isinstance(block, Mapping) or key not in block:
+            return False
+        block = block[key]
+    return True

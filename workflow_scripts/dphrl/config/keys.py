@@ -1,39 +1,12 @@
-"""The keys of a configuration, by its JSON schema: for generated documentation and for errors of wrong keys."""
+"""The keys of a configuration, by its JSON schema: for the generated documentation, and to name the nearest key."""
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any
 
-from pydantic_core import ErrorDetails
-
 from dphrl.config.config import Config
-from dphrl.config.errors import Problem, nearest, show
 
 Node = dict[str, Any]
 SCHEMA: Node = Config.model_json_schema()
-# Keys that were in other blocks in version 0.2.0.
-_OF_TRAIN = "ranks zero_stage offload_optimizer gradient_checkpointing prompt_sharing token_budget canary_tolerance"
-_MOVED_TO_HARDWARE = {
-    *(f"train.{key}" for key in _OF_TRAIN.split()),
-    *(f"engine.{key}" for key in ("tensor_parallel", "max_num_seqs", "kv_cache_gib")),
-    "reference.token_budget",
-}
-# Keys of version 0.4.0 by block, with their present names.
-_RENAMED = {
-    ("methods", "online"): "rollout_on",
-    ("methods", "refills"): "dynamic_sampling_rounds",
-    ("methods", "topk"): "topk_estimator",
-    ("train", "epochs"): "ppo_epochs",
-    ("reference", "top_k"): "topk_logprobs",
-}
-# Similarity of two keys that differ in one letter.
-_LETTER = 0.9
-# The patterns of names in words.
-_NAMES = {
-    r"^[A-Za-z][A-Za-z0-9_]*$": "a name of letters, digits and _, a letter first",
-    r"^[A-Za-z0-9][A-Za-z0-9_.-]*$": "a name of letters, digits, ., _ and -, a letter or digit first",
-    r"^.+\.py:[A-Za-z_]\w*$": "FILE.py:NAME, a function in a Python file",
-}
 
 
 def resolve(node: Node) -> Node:
@@ -42,11 +15,6 @@ def resolve(node: Node) -> Node:
         return resolve(SCHEMA["$defs"][node["$ref"].rpartition("/")[2]])
     options = [option for option in node.get("anyOf", ()) if option != {"type": "null"}]
     return resolve(options[0]) if len(options) == 1 else node
-
-
-def is_nullable(node: Node) -> bool:
-    """Whether null is a value of the node itself."""
-    return {"type": "null"} in node.get("anyOf", ())
 
 
 def entry(node: Node) -> Node | None:
@@ -65,14 +33,12 @@ def block_in(node: Node) -> Node | None:
     return block_in(inner) if inner else None
 
 
-def node_at(location: Sequence[str | int]) -> Node:
-    """The node at a pydantic error location; empty if it is not in the schema."""
-    if location[-1:] == ("[key]",):
-        return dict(resolve(node_at(location[:-2])).get("propertyNames", {}))
+def block_at(location: Sequence[str | int]) -> Node:
+    """The block at a place of a configuration, such as ("methods", "grpo")."""
     node = SCHEMA
     for part in location:
         node = resolve(node).get("properties", {}).get(part) or entry(node) or {}
-    return node
+    return resolve(node)
 
 
 def known_keys(node: Node = SCHEMA, path: str = "") -> Iterator[tuple[str, Node]]:
@@ -89,57 +55,3 @@ def known_keys(node: Node = SCHEMA, path: str = "") -> Iterator[tuple[str, Node]
 def known_paths() -> Iterator[str]:
     """The paths of all keys."""
     return (path for path, _ in known_keys())
-
-
-def problem_of(details: ErrorDetails) -> Problem:
-    """An error of pydantic as a problem: the key in a dotted path, the allowed values in words, the nearest key."""
-    location, kind, value = details["loc"], details["type"], details["input"]
-    context, path, node = details.get("ctx", {}), _dotted(details["loc"]), node_at(details["loc"])
-    if kind == "extra_forbidden":
-        key, siblings = str(location[-1]), sorted(resolve(node_at(location[:-1]))["properties"])
-        if path in _MOVED_TO_HARDWARE:
-            return Problem(path, f"{key}: {show(value)}", f"no such key: moved to hardware.{key}")
-        if new := _RENAMED.get((str(location[0]), key)):
-            renamed = _dotted((*location[:-1], new))
-            return Problem(path, f"{key}: {show(value)}", f"no such key: renamed to {renamed}")
-        allowed = f"no such key; known here: {', '.join(siblings)}"
-        return Problem(path, f"{key}: {show(value)}", allowed, _nearest_key(key, path, siblings))
-    if kind == "key_without_effect":
-        return Problem(f"{path}.{context['key']}", show(value[context["key"]]), details["msg"])
-    description = node.get("description") if location else None
-    if kind == "missing":
-        return Problem(path, "nothing", "this key is required" + (f": {description}" if description else ""))
-    if kind in ("model_type", "dict_type"):
-        allowed = "a block of keys (leave the key out to have the defaults)"
-    elif kind == "value_error":
-        allowed = str(context["error"])
-    elif kind in ("tuple_type", "list_type"):
-        allowed = f"a list: [{value}]" if isinstance(value, str | int | float) else "a list"
-    elif kind == "string_pattern_mismatch" and context["pattern"] in _NAMES:
-        allowed = _NAMES[context["pattern"]]
-    else:
-        allowed = details["msg"].removeprefix("Input should be ").removeprefix("String should ")
-    choices = [str(each) for form in node.get("anyOf", [node]) for each in resolve(form).get("enum", ())]
-    choice = nearest(value, choices) if kind == "literal_error" and isinstance(value, str) else None
-    return Problem(path, show(value), allowed + (f" -- {description}" if description else ""), choice)
-
-
-def _dotted(location: tuple[str | int, ...]) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "[key]")
-    return text.removeprefix(".")
-
-
-def _nearest_key(key: str, path: str, siblings: list[str]) -> str | None:
-    """The path of the nearest key: a sibling with one other letter, else the same key of another block, else a similar
-    sibling, else a similar key anywhere.
-    """
-    if close := get_close_matches(key, siblings, n=1, cutoff=_LETTER):
-        return path.removesuffix(key) + close[0]
-    by_leaf: dict[str, str] = {}
-    for known_path in sorted(known_paths(), key=lambda dotted: dotted.count(".")):
-        by_leaf.setdefault(known_path.rpartition(".")[2], known_path)
-    sibling = nearest(key, siblings)
-    if key not in by_leaf and sibling is not None:
-        return path.removesuffix(key) + sibling
-    leaf = key if key in by_leaf else nearest(key, by_leaf)
-    return by_leaf[leaf] if leaf is not None else None

@@ -1,122 +1,59 @@
-"""Reading a configuration: a checked `Config`, or one error that lists every problem."""
+"""From the keys of a configuration to a checked `Config`, or to one error that lists every problem."""
 
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from dphrl.config.blocks.data import TOY
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.checks import problems_between_blocks
 from dphrl.config.config import Config
-from dphrl.config.errors import ConfigError, OverlayError, Problem, show
-from dphrl.config.files import (
-    Files,
-    content,
-    is_complete,
-    merged,
-    name_files,
-    odd_values,
-    read_files,
-    read_yaml,
-    without_removed,
-)
-from dphrl.config.keys import problem_of
-from dphrl.hub import GGUF, HubError, data_name, model_config, model_name
+from dphrl.config.errors import ConfigError, Problem, nearest, show
+from dphrl.config.files import Files, merged, name_files, read_files, read_yaml
+from dphrl.config.keys import block_at, known_paths
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"
-_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json")
+# What is allowed, where pydantic has a word of Python.
+_BLOCK = "a block of keys ({} has all defaults)"
+_LIST = "a list, in brackets"
+_ALLOWED = {"model_type": _BLOCK, "dict_type": _BLOCK, "list_type": _LIST, "tuple_type": _LIST}
 # The digests of the configurations that a run was planned with.
 _PLANNED = "DPHRL_PLANNED"
-# Snakemake's wildcards and path variables.
-_REPLACED = re.compile(r"\{.*\}|<.*>")
-# The tasks of a user's scorers, which are not imported before they score.
-_REGISTERED = re.compile(r"""^@(?:\w+\.)*register\(\s*["']([^"']+)["']""", re.MULTILINE)
 
 
-def load_config(data: dict[str, Any] | None) -> Config:
-    """The checked configuration, with every default, with the keys of `toy.world`, without blocks and entries of null.
+def load_config(data: Mapping[str, Any]) -> Config:
+    """The checked configuration, with every default and with the keys of `toy.world`.
 
     Raises `ConfigError` with the path of each wrong key, its value, the allowed values, and the nearest key.
     """
-    if not data:
-        required = ", ".join(name for name, field in Config.model_fields.items() if field.is_required())
-        raise ConfigError([Problem("", "an empty configuration", f"a block of keys; required are {required}")])
-    if isinstance(data, dict):
-        if problems := odd_values(data):
-            raise ConfigError(problems)
-        if not is_complete(data):
-            raise OverlayError
-        data = without_removed(_with_world(data))
     try:
-        config = Config.model_validate(data)
+        config = Config.model_validate(_with_world(data))
     except ValidationError as error:
-        raise ConfigError([problem_of(each) for each in error.errors() if each["type"] != _FOLLOW_UP]) from None
+        raise ConfigError(_problems(error)) from None
     if problems := problems_between_blocks(config):
-        raise ConfigError(_marked(problems, config))
+        raise ConfigError(problems)
     return config
-
-
-def _with_world(data: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with the keys of `toy.world` in place of its path, which differs between users of a world."""
-    toy = data.get("toy")
-    if not isinstance(toy, Mapping) or toy.get("world") is None:
-        return data
-    path, own = toy["world"], {key: value for key, value in toy.items() if key != "world"}
-    allowed = f"a YAML file with keys of the block toy (paths are relative to {Path.cwd()})"
-    if not isinstance(path, str) or not Path(path).is_file():
-        raise ConfigError([Problem("toy.world", show(path), allowed)])
-    keys = read_yaml(Path(path))
-    if not isinstance(keys, dict) or "world" in keys:
-        raise ConfigError([Problem("toy.world", show(path), f"{allowed}, without the key world")])
-    problems = odd_values({"toy": keys})
-    try:
-        ToyConfig.model_validate({} if problems else keys)
-    except ValidationError as error:
-        problems = [problem_of(each | {"loc": ("toy", *each["loc"])}) for each in error.errors()]
-    if problems:
-        raise ConfigError([replace(problem, file=path) for problem in problems])
-    return {**data, "toy": merged(keys, own)}
-
-
-def _marked(problems: Sequence[Problem], config: Config) -> list[Problem]:
-    """The problems, marked where the configuration leaves out the key and the value is its default."""
-    return [replace(problem, is_default=_is_default(problem.path, config)) for problem in problems]
-
-
-def _is_default(path: str, config: Config) -> bool:
-    node: Any = config
-    for name in path.split("."):
-        if isinstance(node, Mapping):
-            node = node.get(name)
-        elif not isinstance(node, BaseModel) or name not in type(node).model_fields:
-            return False
-        elif name not in node.model_fields_set:
-            return True
-        else:
-            node = getattr(node, name)
-    return False
 
 
 def read_config(*paths: Path) -> Config:
     """`load_config` of YAML files, each of which changes the files before it; raises `ConfigError` with their names."""
-    files: Files = dict.fromkeys(paths)
+    files: Files = {}
     try:
         files = read_files(paths)
-        return load_config(content(files))
+        return load_config(merged(*files.values()))
     except ConfigError as error:
         raise name_files(error, files) from None
 
 
-def check_planned(data: dict[str, Any], plans: bool) -> None:
+def check_planned(data: Mapping[str, Any], plans: bool) -> None:
     """Raise `ConfigError` in a job whose configuration was edited since the run was planned.
 
     A submitted job reads the files again, and Snakemake would record its results under the params of before.
@@ -135,122 +72,52 @@ def check_planned(data: dict[str, Any], plans: bool) -> None:
         raise ConfigError([Problem("run", show(data.get("run")), allowed)])
 
 
-def check_files(config: Config, folder: Path) -> None:
-    """Raises `ConfigError` for files and folders of the configuration that cannot be used.
-
-    They must exist, relative to `folder`, and Snakemake must not replace a part of their paths. The package of each
-    tracker must be installed.
-    """
-    wrong: list[Problem] = []
-    files = {}
-    sources = {f"datasets.{name}.source": dataset.source for name, dataset in config.datasets.items()}
-    if supervised := config.policy.supervised:
-        sources["policy.supervised.source"] = supervised.source
-    for key, source in sources.items():
-        try:
-            if source != TOY and not data_name(source):
-                files[key] = source
-        except HubError as error:
-            wrong.append(Problem(key, show(source), str(error)))
-    for policy, paths in config.replay.items():
-        files |= {f"replay.{policy}.{name}": path for name, path in paths.items()}
-    files |= {f"scoring.custom.{name}.source": scorer.source for name, scorer in config.scoring.custom.items()}
-    files |= {f"partition.given.{name}": path for name, path in config.partition.given.items()}
-    folders = {f"datasets.{name}.databases": dataset.database_folder for name, dataset in config.datasets.items()}
-    for name, method in config.methods.items():
-        files |= {f"methods.{name}.{key}": place.rpartition(":")[0] for key, place in method.functions.items()}
-    databases = {key: path for key, path in folders.items() if path not in (None, TOY)}
-    here = f"(paths are relative to {folder})"
-    expected = f"a file that exists {here}"
-    wrong += [Problem(key, show(path), expected) for key, path in files.items() if not (folder / path).is_file()]
-    expected = f"a folder that exists and holds <db_id>/<db_id>.sqlite {here}"
-    wrong += [
-        Problem(key, show(path), expected) for key, path in databases.items() if not (folder / str(path)).is_dir()
-    ]
-    for name, scorer in config.scoring.custom.items():
-        file = folder / scorer.source
-        registered = _REGISTERED.findall(file.read_text("utf-8", "replace")) if file.is_file() else []
-        if registered and name not in registered:
-            expected = f"a task that {scorer.source} registers: {', '.join(registered)}"
-            wrong.append(Problem(f"scoring.custom.{name}", show(name), expected))
-    checkpoints = {f"checkpoints.{name}": places for name, places in config.checkpoints.items()}
-    base = config.policy.base
-    if base is not None:
-        problem = _model_problem(base, folder)
-        wrong += [Problem("policy.base", show(base), problem)] if problem else _base_problems(config, base, folder)
-    for key, places in checkpoints.items():
-        for place in [places] if isinstance(places, str) else places:
-            if problem := _model_problem(place, folder, "adapter_config.json"):
-                wrong.append(Problem(key, show(place), problem))
-    expected = "a path without {name} or <name>, which Snakemake would replace"
-    named = {**files, **databases, **checkpoints, "policy.base": base or ""}
-    wrong += [Problem(key, show(path), expected) for key, path in named.items() if _REPLACED.search(str(path))]
-    for name in config.train.trackers:
-        if find_spec(name) is None:
-            expected = f"a tracker whose package is installed: pip install {name}, or leave it out"
-            wrong.append(Problem("train.trackers", show(name), expected))
-    if wrong:
-        raise ConfigError(_marked(wrong, config))
-
-
-def _model_problem(place: str, folder: Path, *or_else: str) -> str | None:
-    """The value that is expected in place of a model's place; None for a name of the hub and for the folder of a model.
-
-    Args:
-        or_else: files that a folder may have in place of config.json.
-    """
+def _with_world(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration with the keys of `toy.world` in place of its path, which differs between users of a world."""
+    toy = data.get("toy")
+    if not isinstance(toy, Mapping) or not isinstance(path := toy.get("world"), str):
+        return data
+    if not Path(path).is_file():
+        allowed = f"a file that exists (paths are relative to {Path.cwd()})"
+        raise ConfigError([Problem("toy.world", show(path), allowed)])
+    keys = read_yaml(Path(path))
     try:
-        if model_name(place, folder):
-            return None
-    except HubError as error:
-        return str(error)
-    # Not for a checkpoint: its tokenizer is compared with the base's by files, which a GGUF file lacks.
-    if place.endswith(GGUF) and not or_else:
-        return None if (folder / place).is_file() else f"a GGUF file that exists (paths are relative to {folder})"
-    model = folder / place
-    for actor in (model / "actor", model):
-        kinds = {"fsdp": actor.glob("model_world_size_*.pt"), "megatron": actor.glob("dist_ckpt")}
-        for kind, shards in kinds.items():
-            if any(shards) and not any(model.glob("*.safetensors")):
-                merge = f"python -m verl.model_merger merge --backend {kind}"
-                merge += f" --local_dir {actor.relative_to(folder)} --target_dir {place}/merged"
-                return f"a folder with safetensors; these are shards of verl: `{merge}` writes {place}/merged"
-    if any((model / name).is_file() for name in ("config.json", *or_else)):
-        return None
-    return (
-        f"a folder that holds a Hugging Face model (config.json; paths are relative to {folder}), or hf://ORG/NAME: a "
-        "model of the hub"
-    )
+        ToyConfig.model_validate(keys)
+    except ValidationError as error:
+        raise ConfigError([replace(problem, file=path) for problem in _problems(error, "toy")]) from None
+    return {**data, "toy": merged(keys, {key: value for key, value in toy.items() if key != "world"})}
 
 
-def _base_problems(config: Config, base: str, folder: Path) -> Iterator[Problem]:
-    """Problems of the base model that show before any job: no tokenizer, too few positions."""
-    in_a_folder = not base.endswith(GGUF) and not model_name(base, folder)
-    if in_a_folder and not any((folder / base / tokenizer).is_file() for tokenizer in _TOKENIZERS):
-        allowed = f"a folder with the tokenizer of the model too: none of {', '.join(_TOKENIZERS)} is in it"
-        yield Problem("policy.base", show(base), allowed)
-    settings = _of_config(config.base_place(folder), folder)
-    positions, length = _positions(settings), config.engine.max_model_len
-    if positions is not None and length > positions:
-        allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {base})"
-        yield Problem("engine.max_model_len", show(length), allowed)
-    heads, shared = settings.get("num_attention_heads"), config.hardware.tensor_parallel
-    if isinstance(heads, int) and heads % shared:
-        yield Problem("hardware.tensor_parallel", show(shared), f"a number that divides the model's {heads} heads")
+def _problems(error: ValidationError, *block: str) -> list[Problem]:
+    """The errors of pydantic as problems; `block` is the place of what was validated."""
+    return [_problem((*block, *each["loc"]), each) for each in error.errors() if each["type"] != _FOLLOW_UP]
 
 
-def _of_config(base: str, folder: Path) -> Mapping[str, Any]:
-    """The config.json of a language model; empty where it cannot be read: the job that imports the model says why."""
-    try:
-        data = model_config(base, folder) or {}
-        return data.get("text_config") or data
-    except (ValueError, OSError, AttributeError):
-        return {}
+def _problem(location: Sequence[str | int], error: ErrorDetails) -> Problem:
+    path, value, kind, context = _dotted(location), error["input"], error["type"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return _unknown_key(location, value)
+    if kind == "missing":
+        return Problem(path, "none", "this key is required, here or in a file before this one")
+    if kind == "key_without_effect":
+        return Problem(f"{path}.{context['key']}", show(value[context["key"]]), error["msg"])
+    text = re.sub(r"^Value error, |^(Input|String) should (be )?", "", error["msg"])
+    choices = re.findall(r"'(.+?)'", text) if kind == "literal_error" else []
+    return Problem(path, show(value), _ALLOWED.get(kind, text), nearest(str(value), choices))
 
 
-def _positions(settings: Mapping[str, Any]) -> int | None:
-    """The positions of a model; None where its config.json does not name or extends them."""
-    rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
-    positions = settings.get("max_position_embeddings")
-    extended = isinstance(rope, dict) and "factor" in rope
-    return positions if isinstance(positions, int) and not extended else None
+def _unknown_key(location: Sequence[str | int], value: object) -> Problem:
+    *block, key = location
+    siblings = sorted(block_at(block)["properties"])
+    # Of two keys with one name, the one in the same block is meant, else the one in fewer blocks; none in a list.
+    paths = [_dotted([*block, name]) for name in siblings]
+    paths += sorted((path for path in known_paths() if "[" not in path), key=lambda path: path.count("."))
+    by_name = {path.rpartition(".")[2]: path for path in reversed(paths)}
+    name = nearest(str(key), by_name)
+    allowed = f"no such key; known here: {', '.join(siblings)}"
+    return Problem(_dotted(location), show(value), allowed, by_name[name] if name else None)
+
+
+def _dotted(location: Sequence[str | int]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "[key]")
+    return text.removeprefix(".")

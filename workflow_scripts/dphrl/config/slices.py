@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from dphrl.config.blocks.data import SQL
 from dphrl.config.blocks.sampling import Plan
-from dphrl.config.checks import fixed_draw, supervised_before, trained_on
 from dphrl.config.config import Config
+from dphrl.config.notices import caveats
 
 Blocks = dict[str, Any]
 
@@ -156,7 +156,7 @@ def paper(config: Config) -> Blocks:
 
 def report(config: Config) -> Blocks:
     """For the texts of the report page: title, notes, and the caveats of its evaluation sets and draws."""
-    notes = (*config.report.notes, *filter(None, [supervised_before(config), fixed_draw(config)]), *trained_on(config))
+    notes = (*config.report.notes, *caveats(config))
     return canonical({"report": config.report.model_copy(update={"notes": notes})})
 
 

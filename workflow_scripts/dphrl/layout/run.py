@@ -11,7 +11,7 @@ from dphrl.artifacts.files import database_states
 from dphrl.artifacts.tables import table_digest
 from dphrl.config.blocks.data import TOY, DatasetConfig
 from dphrl.config.config import Config
-from dphrl.hub import GGUF, OF_MODEL, HubName, data_name, model_name
+from dphrl.hub import OF_MODEL, HubName, data_name, model_name
 from dphrl.layout.kinds import KINDS, fill
 from dphrl.layout.names import BASE, DRAW, START, PolicyName
 
@@ -177,13 +177,11 @@ class Layout:
         return {self.path("hub", of=name): str(hub_name) for name, hub_name in self.hub_names().items()}
 
     def files_of_model(self, wildcards: Mapping[str, str]) -> list[str]:
-        """The files that a run takes of a model's folder, without subfolders; a GGUF file; for the hub its listing."""
+        """The files that a run takes of a model's folder, without subfolders; for the hub its listing."""
         name = f"model.{wildcards['model'].partition('/')[0]}"
         if name in self.hub_names():
             return [self.path("hub", of=name)]
         folder = Path(self.models()[PolicyName.parse(wildcards["model"])])
-        if folder.suffix == GGUF:
-            return [str(folder)]
         files = [file for file in folder.iterdir() if file.is_file() and not file.name.startswith(".")]
         return sorted(str(file) for file in files if any(map(file.match, OF_MODEL)))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from dphrl.config.checks import strengths
+from dphrl.config.notices import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import read_config

@@ -7,7 +7,7 @@ import polars as pl
 from tabulate import tabulate
 
 from dphrl.artifacts.tables import read_table
-from dphrl.config.checks import trained_on
+from dphrl.config.notices import trained_on
 from dphrl.layout.methods import in_order, label
 from dphrl.layout.run import Layout
 from dphrl.pages.visible import visible

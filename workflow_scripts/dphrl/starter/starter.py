@@ -15,7 +15,8 @@ import yaml
 from dphrl.config.blocks.data import MATH, SQL
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
-from dphrl.config.load import check_files, load_config
+from dphrl.config.load import load_config
+from dphrl.config.places import check_files
 from dphrl.hub import data_name, model_config, model_name, one_file
 from dphrl.plan.describe import at_start, faster_dtype, shape_of
 from dphrl.plan.memory import LESS_MEMORY, Setting, phases
@@ -253,7 +254,7 @@ def _model(wish: Wish, folder: Path) -> _Model:
     hub, texts = model_name(wish.model, folder), dict[str, str]()
     settings = model_config(wish.model, folder, online=True)
     if settings is None:
-        expected = "a model of the hub (ORG/NAME), a folder with config.json, *.safetensors and a tokenizer, or *.gguf"
+        expected = "a model of the hub (ORG/NAME), a folder with config.json, *.safetensors and a tokenizer"
         raise ConfigError([Problem("--model", wish.model, expected)])
     for name in ("tokenizer_config.json", "chat_template.jinja"):
         file = one_file(hub, name, online=True) if hub else folder / wish.model / name

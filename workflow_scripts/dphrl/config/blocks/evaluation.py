@@ -17,10 +17,11 @@ PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama
 class StyleRule(Block):
     """One solution style, identified by the start of a response."""
 
-    name: Text = Field(..., description="Name of the style in tables and figures.")
+    name: Text = Field(..., description="Name of the style in tables and figures.", examples=["cte"])
     prefix: Text = Field(
         ...,
         description="Text that responses of this style, or the answers extracted from them, start with; case matters.",
+        examples=["WITH"],
     )
 
     @field_validator("name")
@@ -43,11 +44,13 @@ class BootstrapConfig(Block):
 class EndpointConfig(Block):
     """The question of a run, fixed before its first training."""
 
-    method: Text = Field(..., description="The method of the claim.")
-    against: Text = Field(..., description="The method, or base, on the other side of the comparison.")
-    relation: Relation = Field(..., description="The claim: the method is higher, lower or equal.")
-    metric: Text = Field(..., description="A metric of tables/comparisons, such as pass@16.")
-    dataset: Text = Field(..., description="The evaluation set.")
+    method: Text = Field(..., description="The method of the claim.", examples=["dph_f"])
+    against: Text = Field(
+        ..., description="The method, or base, on the other side of the comparison.", examples=["grpo"]
+    )
+    relation: Relation = Field(..., description="The claim: the method is higher, lower or equal.", examples=["higher"])
+    metric: Text = Field(..., description="A metric of tables/comparisons, such as pass@16.", examples=["pass@16"])
+    dataset: Text = Field(..., description="The evaluation set.", examples=["bird"])
     level: Text | None = Field(None, description="Only questions of this level; null: all.")
     at_mean: float | None = Field(
         None,

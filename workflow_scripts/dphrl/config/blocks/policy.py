@@ -60,8 +60,7 @@ class PolicyConfig(Block):
     base: Text | None = Field(
         None,
         description="The base model: a name of the hub, ORG/NAME[@REVISION] or hf://ORG/NAME[@REVISION]; a folder "
-        "in the Hugging Face layout with its tokenizer (config.json, *.safetensors, tokenizer.json); or a GGUF file of "
-        "the Llama architecture, whose weights are expanded; null: the model "
+        "in the Hugging Face layout with its tokenizer (config.json, *.safetensors, tokenizer.json); null: the model "
         "of the block `toy`, or none if all responses are recorded.",
         examples=["models/Llama-3.1-8B-Instruct"],
     )

@@ -1,5 +1,6 @@
 """The blocks `policy`, `partition`, `reference`, `train` and `methods`: from the base model to trained policies."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -249,6 +250,7 @@ class MethodConfig(Block):
         default_factory=_paper_eta,
         ge=0,
         description="Weight of the divergence (see train.rehearsal_norm). Default: js, js_definition 0.2, others 0.01.",
+        examples=[0.01],
     )
     eps_high: Positive = Field(
         0.28, description="Upper clip of the policy ratio is 1 + eps_high (paper: 0.28, and 0.2 for GRPO)."
@@ -287,27 +289,27 @@ class MethodConfig(Block):
 
     @model_validator(mode="after")
     def _every_key_has_an_effect(self) -> Self:
+        for key, allowed in self._without_effect():
+            raise PydanticCustomError("key_without_effect", "{allowed}", {"key": key, "allowed": allowed})
+        return self
+
+    def _without_effect(self) -> Iterator[tuple[str, str]]:
+        """Each key that changes nothing beside the others, and the values that it can have."""
         chosen, fields = self._form or "null", type(self).model_fields
         for key, names in NEEDS.items():
             default = 0.0 if key == "eta" else fields[key].default
             if chosen not in names and getattr(self, key) != default:
-                text = f"no such key here: it has an effect only with divergence {' or '.join(names)}, not {chosen}"
-                raise PydanticCustomError("key_without_effect", "{text}", {"key": key, "text": text})
+                yield key, f"no such key here: it has an effect only with divergence {' or '.join(names)}, not {chosen}"
         estimators = ESTIMATORS.get(chosen, ("k3",))
         if self.estimator not in estimators:
-            text = f"one of {', '.join(estimators)} for divergence {chosen}"
-            raise PydanticCustomError("key_without_effect", "{text}", {"key": "estimator", "text": text})
+            yield "estimator", f"one of {', '.join(estimators)} for divergence {chosen}"
         if self.off_policy and (chosen, self.estimator) not in OFF_POLICY[self.off_policy]:
             forms = " or ".join(" ".join(form) for form in sorted(OFF_POLICY[self.off_policy]))
-            text = f"null: {self.off_policy} is for {forms}, not {chosen} {self.estimator}"
-            raise PydanticCustomError("key_without_effect", "{text}", {"key": "off_policy", "text": text})
+            yield "off_policy", f"null: {self.off_policy} is for {forms}, not {chosen} {self.estimator}"
         if self.off_policy_cap is not None and self.off_policy is None:
-            text = "null, or with off_policy: it caps its rho"
-            raise PydanticCustomError("key_without_effect", "{text}", {"key": "off_policy_cap", "text": text})
+            yield "off_policy_cap", "null, or with off_policy: it caps its rho"
         if self.advantage and not self.advantage_std:
-            text = "true: it has no effect with `advantage`, a function of the rewards"
-            raise PydanticCustomError("key_without_effect", "{text}", {"key": "advantage_std", "text": text})
-        return self
+            yield "advantage_std", "true: it has no effect with `advantage`, a function of the rewards"
 
     @property
     def _form(self) -> str | None:

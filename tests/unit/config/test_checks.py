@@ -1,0 +1,138 @@
+"""What must hold between the blocks of a configuration."""
+
+from typing import Any
+
+import pytest
+from configurations import RECORDED, demo, problems, put
+
+from dphrl.config.load import load_config
+
+ENDPOINT = {"method": "dph_f", "against": "grpo", "relation": "higher", "metric": "pass@16", "dataset": "in_domain"}
+MATHS = {"task": "math", "source": "x.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where", "allowed"),
+    [
+        # Names.
+        ("train_dataset", "trian", "train_dataset", "cross, in_domain, maths, train"),
+        ("evaluate.datasets", ["in_domain", "corss"], "evaluate.datasets[1]", "cross, in_domain, maths, train"),
+        ("evaluate.styles.maths", [], "evaluate.styles.maths", "sql, math"),
+        ("evaluate.roles", {"train": "in_domain"}, "evaluate.roles.train", "in_domain, cross"),
+        ("datasets.maths.task", "maths", "datasets.maths.task", "needs an entry under scoring.custom): sql, math"),
+        ("sampling.evaluate.n_by_dataset", {"train": 8}, "sampling.evaluate.n_by_dataset.train", "in_domain, cross"),
+        ("replay", {"base": {"corss": "x.jsonl"}}, "replay.base.corss", "cross, in_domain, maths, train"),
+        # Policies.
+        ("methods.base", {}, "methods.base", "any other name"),
+        ("methods.GRPO", {}, "methods.GRPO", "any other name, apart from case"),
+        ("checkpoints", {"grpo": "out"}, "checkpoints.grpo", "any other name"),
+        ("replay", {"grpo": {"cross": "x.jsonl"}}, "replay.grpo", "any other name"),
+        ("replay", {"other": {"cross": "x.jsonl"}}, "replay.other", "also in_domain"),
+        ("toy", None, "policy.base", "the folder of a base model"),
+        # Datasets.
+        ("toy", None, "datasets.train.source", "a block toy"),
+        ("datasets.other", {"task": "sql", "source": "toy"}, "datasets.other.source", "datasets train, in_domain"),
+        ("datasets.cross.answer", "boxed", "datasets.cross.answer", "'fenced', 'bare'"),
+        ("scoring.custom", {"sql": {"source": "x.py"}}, "scoring.custom.sql", "that task has a scorer"),
+        # Sampling.
+        ("evaluate.k", [1, 32], "evaluate.k", "each at most 16, what sampling.evaluate draws of in_domain"),
+        ("evaluate.hotter", [1.0, 1.3], "evaluate.hotter", "above sampling.evaluate.temperature = 1"),
+        ("partition.pef_min_correct", 9, "partition.pef_min_correct", "sampling.presample.n = 8"),
+        ("prompts.max_tokens", 100, "train.max_tokens", "28 = engine.max_model_len - prompts.max_tokens"),
+        ("hardware.token_budget", 64, "hardware.token_budget", "at least 112"),
+        # Training.
+        ("train.segment_steps", 15, "train.segment_steps", "a divisor of train.eval_every = 40"),
+        ("train.eval_every", 80, "train.eval_every", "train.steps = 40"),
+        ("train.prompts_per_step", 15, "train.mini_batches", "train.prompts_per_step = 15"),
+        ("train.rehearsal_per_step", 31, "train.mini_batches", "train.rehearsal_per_step = 31"),
+        ("hardware.ranks", 3, "hardware.ranks", "a divisor of train.prompts_per_step / train.mini_batches"),
+        ("engine.dtype", "bfloat16", "engine.dtype", "train.dtype = float32"),
+        ("methods.grpo.steps", 43, "methods.grpo.steps", "a multiple of train.segment_steps = 20"),
+        ("methods.grpo.seeds", 2, "methods.grpo.seeds", "at most the number of train.seeds = 1"),
+        ("methods.dph_f.topk_estimator", "sum", "methods.dph_f.topk_estimator", "null, or set"),
+    ],
+)
+def test_a_contradiction_names_the_key_and_what_is_allowed(path: str, value: object, where: str, allowed: str) -> None:
+    assert allowed in problems(put(demo(), path, value))[where].allowed
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"metric": "pass@32"}, "metric"),
+        ({"metric": "pass@3"}, "metric"),
+        ({"method": "base"}, "method"),
+        ({"method": "grpo"}, "method"),
+        ({"against": "grop"}, "against"),
+        ({"dataset": "train"}, "dataset"),
+        ({"at_mean": 0.5}, "at_mean"),
+    ],
+)
+def test_a_primary_endpoint_that_no_table_would_have_is_refused(changes: dict[str, Any], key: str) -> None:
+    claims = "evaluate.claims.primary"
+    assert load_config(put(demo(), claims, [ENDPOINT])).evaluate.claims.primary
+    assert f"{claims}[0].{key}" in problems(put(demo(), claims, [ENDPOINT | changes]))
+
+
+@pytest.mark.parametrize("engine", [{"name": "transformers"}, {"stages": {"refine": "transformers"}}])
+def test_what_only_vllm_can_do_needs_it_in_every_stage(engine: dict[str, Any]) -> None:
+    data = demo()
+    parts = {**data["hardware"], "tensor_parallel": 2, "ranks": 2}
+    spread = {**data, "engine": {**data["engine"], **engine}, "hardware": parts}
+    assert "only vllm can spread" in problems(spread)["hardware.tensor_parallel"].allowed
+    alike = {**data, "engine": {**data["engine"], **engine, "batch_invariant": True}}
+    assert "only vllm has it" in problems(alike)["engine"].allowed
+
+
+def test_each_k_needs_a_set_with_as_many_samples_and_each_set_a_k() -> None:
+    more = put(demo(), "sampling.evaluate.n_by_dataset", {"cross": 64})
+    assert load_config(put(more, "evaluate.k", [1, 16, 64])).sampling.evaluate.samples("cross") == 64
+    assert "with a k of at most 16, what" in problems(put(more, "evaluate.k", [32, 64]))["evaluate.k"].allowed
+
+
+def test_rehearsal_need_not_be_divisible_without_a_method_that_rehearses() -> None:
+    alone = put(put(demo(), "train.rehearsal_per_step", 31), "methods", {"grpo": {"rollout_on": "all"}})
+    assert load_config(alone).train.rehearsal_per_step == 31
+
+
+@pytest.mark.parametrize(("key", "value"), [("top_p", 0.95), ("temperature", 0.7)])
+def test_top_k_estimators_need_stored_samples_of_the_softmax(key: str, value: float) -> None:
+    some = put(put(demo(), "methods.dph_f.topk_estimator", "sum"), "reference", {"topk_logprobs": 8})
+    exact = put(put(some, "sampling.refine.top_p", 1.0), "sampling.refine.temperature", 1.0)
+    assert load_config(exact).methods["dph_f"].topk_estimator == "sum"
+    problem = problems(put(exact, f"sampling.refine.{key}", value))["methods.dph_f.topk_estimator"]
+    assert f"{key} ({value})" in problem.allowed
+
+
+def test_a_run_of_recorded_answers_needs_no_model() -> None:
+    assert not load_config(RECORDED).has_model
+    assert "methods: {}" in problems(RECORDED | {"methods": {"grpo": {}}})["policy.base"].allowed
+    assert "replay.base.spider" in problems(RECORDED | {"replay": {}})["policy.base"].allowed
+    assert "no base model" in problems(RECORDED | {"checkpoints": {"trl": "out"}})["checkpoints"].allowed
+    learned = {"supervised": {"source": "rows.jsonl"}}
+    assert "policy.base" in problems(RECORDED | {"policy": learned})["policy.supervised"].allowed
+
+
+def test_a_wrong_name_causes_no_second_problem() -> None:
+    (problem,) = problems(put(RECORDED, "train_dataset", "spidre")).values()
+    assert problem.nearest == "spider"
+
+
+def test_a_name_may_be_of_a_policy_and_of_a_dataset() -> None:
+    answers = {"spider": "answers.jsonl"}
+    assert load_config(RECORDED | {"replay": {"base": answers, "spider": answers}}).replay["spider"] == answers
+
+
+def test_a_run_without_methods_does_not_check_its_block_train() -> None:
+    train = {"max_tokens": 4096, "dtype": "bfloat16", "eval_every": 7}
+    assert load_config(demo() | {"methods": {}, "train": train}).train.eval_every == 7
+
+
+def test_only_a_run_that_trains_needs_a_training_set() -> None:
+    data = demo()
+    del data["train_dataset"]
+    assert "a name under datasets" in problems(data)["train_dataset"].allowed
+    first, *_ = data["evaluate"]["datasets"]
+    config = load_config(data | {"methods": {}})
+    assert config.roles[first] == "in_domain"
+    assert not config.presamples
