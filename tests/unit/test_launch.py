@@ -5,12 +5,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
 
 from dphrl.artifacts.files import parts_folder
+from dphrl.machine.leftovers import remove_leftovers
 
 LAUNCH = Path(__file__).resolve().parents[2] / "workflow_scripts/launch.py"
 # A wait of ten seconds for a job. The Snakefile too imports polars after the handlers are set.
@@ -78,8 +80,62 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path):
     (tmp_path / ".snakemake").touch()
     found = launched(tmp_path)
     assert found.returncode == 1
-    assert found.stderr.startswith(f"{tmp_path}: Snakemake cannot write its folder .snakemake there (")
+    assert f"'{tmp_path}/.snakemake'" in found.stderr
     assert found.stderr.count("\n") == 1
+
+
+# A job that ends when there is a file `end`.
+WORKFLOW = "rule:\n    output: 'done'\n    script: 'work.py'\n"
+WORK = """
+import time
+from pathlib import Path
+Path("started").touch()
+while not Path("end").exists():
+    time.sleep(0.05)
+Path("done").touch()
+"""
+
+
+@pytest.mark.parametrize("program", [[str(LAUNCH)], ["-m", "snakemake"]], ids=["launcher", "snakemake"])
+def test_a_second_launch_leaves_a_live_run_alone_however_it_was_started(program: list[str], tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(WORKFLOW)
+    (tmp_path / "work.py").write_text(WORK)
+    python = [sys.executable, "-u", "-X", "faulthandler", "-W", "ignore"]
+    with subprocess.Popen([*python, *program, "--cores", "1"], cwd=tmp_path, stderr=subprocess.DEVNULL) as first:
+        while not (tmp_path / "started").exists():
+            assert first.poll() is None
+            time.sleep(0.05)
+        second = launched(tmp_path)
+        (tmp_path / "end").touch()
+    assert second.returncode == 1
+    assert second.stderr.startswith(f"Snakemake (process {first.pid}) is at work in {tmp_path}")
+    assert first.returncode == 0
+    assert (tmp_path / "done").exists()
+
+
+def linked(link: Path, to: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    to.mkdir(parents=True)
+    link.symlink_to(to)
+
+
+def test_a_temporary_file_that_is_a_link_is_removed_without_the_folder_that_it_names(tmp_path: Path) -> None:
+    link, elsewhere = tmp_path / "results/demo/.x.tmp", tmp_path / "elsewhere"
+    linked(link, elsewhere)
+    (elsewhere / "file").touch()
+    remove_leftovers(tmp_path)
+    assert not link.is_symlink()
+    assert (elsewhere / "file").exists()
+
+
+@pytest.mark.parametrize("link", ["results", "results/demo", "results/demo/policies/base"])
+def test_temporary_files_behind_a_link_to_a_folder_are_removed(link: str, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    linked(tmp_path / link, elsewhere)
+    (elsewhere / ".x.tmp").mkdir()
+    (elsewhere / "back").symlink_to(tmp_path)
+    remove_leftovers(tmp_path)
+    assert [path.name for path in elsewhere.iterdir()] == ["back"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
