@@ -204,7 +204,7 @@ def test_probes_do_not_depend_on_the_number_of_ranks(
 
 def test_progress_goes_to_the_terminal_from_one_rank(undisturbed: SegmentJob) -> None:
     terminal = Path(undisturbed.policy_out).parents[1] / "terminal"
-    assert terminal.read_text().count("2/2 step") == 1
+    assert terminal.read_text().count("2/2 steps") == 1
 
 
 @pytest.mark.full
