@@ -70,7 +70,7 @@ def test_the_first_job_of_a_rule_is_announced_and_each_finished_one_has_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "1.log"
-    log.write_text("much\ndone in 36 s: 3 of 4 correct\n")
+    log.write_text("much\nscore base 0: done in 36 s: 3 of 4 correct\n")
     run = Run(capsys, {"score": 3, "all": 1})
     assert run.start(1, "score", log) == "started: score 1"
     assert run.start(2, "score") == ""

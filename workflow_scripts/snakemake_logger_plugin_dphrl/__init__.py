@@ -17,8 +17,8 @@ from dphrl.machine.progress import counted, duration
 from dphrl.pages.visible import visible
 
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
-# The rules that take most of the time of a run: without them an estimate of the rest would be far too low. In a workflow
-# that imports this one they have a prefix.
+# The rules that take most of the time of a run: without them an estimate of the rest would be far too low. They have a
+# prefix in a workflow that imports this one.
 LONG_RULES: Final = ("train_base", "sample", "sample_draw", "score", "score_draw", "tensorise", "train_segment")
 GOES_ON: Final = "The same command goes on where this one stopped."
 # Messages of Snakemake about itself.
@@ -103,9 +103,9 @@ class LogHandler(LogHandlerBase):
         job = self._jobs.pop(fields["job_id"])
         seconds = fields["created"] - job["created"]
         self._seconds[job["rule_name"]].append(seconds)
-        last = _text(job["log"]).rpartition("\n")[2]  # as `script.py` ends the log
-        result = last if last.startswith("done in ") else f"done in {duration(seconds)}"
-        self._ended.append(visible(f"{_name(job)}: {result}", keep=""))
+        # The last line that `script.py` prints has the time and the result.
+        result = _text(job["log"]).rpartition("\n")[2].partition(": done in ")[2] or duration(seconds)
+        self._ended.append(visible(f"{_name(job)}: done in {result}", keep=""))
 
     def _progress(self, fields: Mapping[str, Any]) -> str:
         ended, self._ended = self._ended, []
