@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,6 +77,20 @@ def test_a_job_refuses_a_configuration_that_was_edited_since_the_plan(
 def test_without_a_configfile_the_demo_is_named(workflow: Workflow) -> None:
     done = snakemake(workflow, workflow.project, "--dry-run")
     assert "No --configfile is given: this is the demo, config/config.yaml" in done.stdout
+
+
+def test_a_source_from_the_future_is_named_before_the_first_job(workflow: Workflow) -> None:
+    config = yaml.safe_load(EXPERIMENT.read_text())
+    source = workflow.folder / "questions.jsonl"
+    shutil.copyfile(EXPERIMENT.parent / source.name, source)
+    os.utime(source, (time.time() + 3600,) * 2)
+    config["datasets"]["capitals"]["source"] = source.name
+    (workflow.folder / "my.yaml").write_text(yaml.safe_dump(config))
+    done = snakemake(workflow, workflow.folder, "--configfile", "my.yaml")
+    assert done.returncode == 1
+    assert "questions.jsonl: its time is in the future" in done.stdout
+    assert not (workflow.results / "prompts").exists()
+    assert not list((workflow.folder / ".snakemake/locks").glob("*"))
 
 
 def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workflow) -> None:

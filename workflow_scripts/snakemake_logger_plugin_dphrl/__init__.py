@@ -97,7 +97,7 @@ class LogHandler(LogHandlerBase):
         rule = job["rule_name"]
         is_first = rule not in self._seconds and rule not in {other["rule_name"] for other in self._jobs.values()}
         self._jobs[job["jobid"]] = job
-        return visible(f"started: {_name(job)}") if is_first else None
+        return visible(f"started: {job['rule_msg']}") if is_first and job["rule_msg"] else None
 
     def _finish(self, fields: Mapping[str, Any]) -> None:
         job = self._jobs.pop(fields["job_id"])
