@@ -122,7 +122,7 @@ def test_a_failed_job_shows_its_cause_and_its_log(tmp_path: Path, capsys: pytest
     run = Run(capsys, {"train": 1})
     run.start(7, "train", log)
     assert run.fail(7, log).splitlines() == [
-        "FAILED: train 7", "  NoRehearsalError: D_pef is empty", "  Lower the limit", f"The log: {log}",
+        "FAILED: train 7", "  NoRehearsalError: D_pef is empty", "  Lower the limit", f"  The log: {log}",
     ]  # fmt: skip
     assert run.show(LogEvent.ERROR, "RuleException:\nCalledProcessError in file x", exception="RuleException") == ""
     last = run.show(LogEvent.ERROR, "At least one job did not complete successfully.", exception="WorkflowError")
@@ -134,7 +134,7 @@ def test_a_failed_job_without_a_cause_shows_the_end_of_its_log(
 ) -> None:
     log = tmp_path / "train.log"
     log.write_text("step 1\nstep 2\n")
-    assert Run(capsys, {"train": 1}).fail(7, log).splitlines()[1:] == ["  step 1", "  step 2", f"The log: {log}"]
+    assert Run(capsys, {"train": 1}).fail(7, log).splitlines()[1:] == ["  step 1", "  step 2", f"  The log: {log}"]
 
 
 def test_ctrl_c_is_one_line_without_the_causes_of_the_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

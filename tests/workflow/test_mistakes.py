@@ -108,7 +108,7 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
     (place,) = [place for place, line in enumerate(lines) if line.startswith("FAILED: ")]
     assert lines[place + 1].startswith("  TypeError: ")
     assert "scorer.py: Mine.score returned True (bool) for response 0" in lines[place + 1]
-    assert lines[place + 2].startswith("The log: results/custom-scorer/logs/")
+    assert lines[place + 2].startswith("  The log: results/custom-scorer/logs/")
     assert workflow.output().count("Mine.score returned") == 1
     assert "Traceback" not in workflow.output()
     assert "Not finished: 1 job failed." in workflow.output()

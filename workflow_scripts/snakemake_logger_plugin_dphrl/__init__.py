@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from logging import LogRecord
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
@@ -43,13 +44,13 @@ class LogHandler(LogHandlerBase):
         parser.add_argument("--configfile", "--configfiles", nargs="+", action="extend", default=[], type=Path)
         # Before Snakemake changes the folder.
         self._configuration = [path.absolute() for path in parser.parse_known_args()[0].configfile]
-        self._began = 0.0
-        self._planned: Mapping[str, int] = {}
-        # The events of jobs at work, by the number of the job; lines of jobs that ended; seconds of these by rule.
+        self._began, self._failed, self._interrupted = 0.0, 0, False
+        # Jobs that are not finished by rule, the start events of those at work by number, lines of those that ended
+        # since the last line of progress, and seconds of all that ended by rule.
+        self._open = Counter[str]()
         self._jobs: dict[int, Mapping[str, Any]] = {}
         self._ended: list[str] = []
         self._seconds: dict[str, list[float]] = defaultdict(list)
-        self._failed, self._interrupted = 0, False
 
     def emit(self, record: LogRecord) -> None:
         try:
@@ -88,10 +89,9 @@ class LogHandler(LogHandlerBase):
         return None if text.startswith(_NOISE) else text
 
     def _plan(self, fields: Mapping[str, Any]) -> str:
-        self._began = fields["created"]
-        self._planned = {rule: count for rule, count in fields["stats"].items() if rule != "total"}
-        parts = ", ".join(f"{rule} {count}" for rule, count in Counter(self._planned).most_common())
-        return f"{counted(fields['stats']['total'], 'job')}: {parts}"
+        self._began, self._open = fields["created"], Counter(fields["stats"])
+        total = self._open.pop("total")
+        return f"{counted(total, 'job')}: {', '.join(f'{rule} {count}' for rule, count in self._open.most_common())}"
 
     def _start(self, job: Mapping[str, Any]) -> str | None:
         rule = job["rule_name"]
@@ -102,27 +102,26 @@ class LogHandler(LogHandlerBase):
     def _finish(self, fields: Mapping[str, Any]) -> None:
         job = self._jobs.pop(fields["job_id"])
         seconds = fields["created"] - job["created"]
+        self._open[job["rule_name"]] -= 1
         self._seconds[job["rule_name"]].append(seconds)
         # The last line that `script.py` prints has the time and the result.
         result = _text(job["log"]).rpartition("\n")[2].partition(": done in ")[2] or duration(seconds)
         self._ended.append(visible(f"{_name(job)}: done in {result}", keep=""))
 
     def _progress(self, fields: Mapping[str, Any]) -> str:
+        place = f"[{fields['done']} of {fields['total']}{self._left(fields['created'])}]"
         ended, self._ended = self._ended, []
-        return "\n".join(
-            f"[{fields['done']} of {fields['total']}{self._left(fields['created'])}] {job}" for job in ended
-        )
+        return "\n".join(f"{place} {job}" for job in ended)
 
     def _left(self, now: float) -> str:
         """How long the rest takes, by the mean time of each rule's finished jobs.
 
         Empty if it is short, and until each long rule with jobs left has finished one; others count as nothing before.
         """
-        left = {rule: count - len(self._seconds.get(rule, ())) for rule, count in self._planned.items()}
-        unknown = [f"_{rule}" for rule in left.keys() - self._seconds.keys() if left[rule] > 0]
+        unknown = [f"_{rule}" for rule, count in self._open.items() if count > 0 and rule not in self._seconds]
         if any(rule.endswith(f"_{long}") for rule in unknown for long in LONG_RULES):
             return ""
-        work = sum(left.get(rule, 0) * sum(spent) / len(spent) for rule, spent in self._seconds.items())
+        work = sum(max(self._open[rule], 0) * fmean(spent) for rule, spent in self._seconds.items())
         jobs_at_a_time = sum(map(sum, self._seconds.values())) / max(now - self._began, 1e-9)
         seconds = work / max(1.0, jobs_at_a_time)
         return "" if seconds < _SHORTEST_ESTIMATE else f", about {duration(seconds)} left"
@@ -132,12 +131,9 @@ class LogHandler(LogHandlerBase):
         if self._interrupted or cause[:1] == ["KeyboardInterrupt"]:
             return None
         self._failed += 1
+        job = _name(self._jobs.pop(fields["jobid"], fields))
         said = (fields["rule_msg"] or "").splitlines()  # by an executor, such as that of SLURM
-        lines = [
-            f"FAILED: {_name(self._jobs.pop(fields['jobid'], fields))}",
-            *(f"  {line}" for line in [*said, *cause]),
-        ]
-        return visible("\n".join([*lines, *(f"The log: {log}" for log in fields["log"])]))
+        return visible("\n  ".join([f"FAILED: {job}", *said, *cause, f"The log: {', '.join(fields['log'])}"]))
 
     def _error(self, text: str, fields: Mapping[str, Any]) -> str | None:
         # The job of a command that failed has its own event.

@@ -62,18 +62,17 @@ def _take(number: int, gpus: dict[str, str], locks: Path) -> dict[str, int]:
     """As many free GPUs, each with the descriptor that holds its lock; none if there are too few."""
     taken: dict[str, int] = {}
     for entry, name in gpus.items():
-        if len(taken) < number:
-            descriptor = _open(locks / name)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                taken[entry] = descriptor
-            except BlockingIOError:
-                os.close(descriptor)
-    if len(taken) < number:
-        for descriptor in taken.values():
+        descriptor = _open(locks / name)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken[entry] = descriptor
+        except BlockingIOError:
             os.close(descriptor)
-        return {}
-    return taken
+        if len(taken) == number:
+            return taken
+    for descriptor in taken.values():
+        os.close(descriptor)
+    return {}
 
 
 def _open(path: Path) -> int:
