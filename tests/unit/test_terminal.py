@@ -15,7 +15,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_dphrl import LONG_RULES, TARGETS, LogHandler
 
 RULES = Path(__file__).parents[2] / "rules"
-LISTED = {
+LISTED: dict[str, Any] = {
     "rule_name": "sample",
     "rule_msg": "sampling base",
     "input": ["prompts"],
@@ -61,7 +61,14 @@ class Run:
         return self.show(LogEvent.PROGRESS, done=done, total=total)
 
     def fail(self, number: int, *logs: Path) -> str:
-        facts = {"rule_name": "train", "rule_msg": None, "msg": "", "input": [], "output": [], "aux": {}}
+        facts: dict[str, Any] = {
+            "rule_name": "train",
+            "rule_msg": None,
+            "msg": "",
+            "input": [],
+            "output": [],
+            "aux": {},
+        }
         facts |= {"conda_env": None, "shellcmd": None, "log": [*map(str, logs)]}
         return self.show(LogEvent.JOB_ERROR, jobid=number, **facts)
 

@@ -74,7 +74,8 @@ class LogHandler(LogHandlerBase):
             case "job_info":
                 return self._start(fields)
             case "job_finished":
-                return self._finish(fields)
+                self._finish(fields)
+                return None
             case "progress":
                 return self._progress(fields)
             case "job_error":

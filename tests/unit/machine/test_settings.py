@@ -1,12 +1,23 @@
-"""Settings of a job before it imports torch."""
+"""Settings of Snakemake's process, and of a job before it imports torch."""
 
 import os
 import subprocess
 import sys
+from ctypes.util import find_library
 
 import pytest
 
-from dphrl.machine.settings import tune_job
+from dphrl.machine.settings import tune_job, tune_launcher
+
+
+@pytest.mark.parametrize("before", [None, "", "libm.so.6"])
+def test_jobs_use_tcmalloc_where_the_machine_has_it_unless_the_variable_is_set(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    monkeypatch.setattr(os, "environ", others if before is None else others | {"LD_PRELOAD": before})
+    tune_launcher()
+    assert os.environ.get("LD_PRELOAD") == (find_library("tcmalloc_minimal") if before is None else before)
 
 
 @pytest.mark.parametrize(

@@ -96,11 +96,12 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _snakemake_of(folder: Path) -> psutil.Process | None:
-    """The living Snakemake of a folder, however it was started: it keeps its log in the folder open until it ends."""
+    """The living Snakemake of a folder, however it was started: it writes a log there until it ends."""
     logs = (folder / ".snakemake/log").resolve()
     for process in psutil.process_iter():
         with suppress(psutil.Error):  # ended meanwhile, or another user's
-            if process.pid != os.getpid() and any(Path(file.path).parent == logs for file in process.open_files()):
+            written = {Path(file.path).parent for file in process.open_files() if file.mode != "r"}
+            if logs in written and process.pid != os.getpid():
                 return process
     return None
 
