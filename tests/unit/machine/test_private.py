@@ -78,9 +78,7 @@ def test_a_folder_that_another_user_made_is_refused(tmp_path: Path, mode: int) -
     taken.mkdir(parents=True)
     taken.chmod(mode)
     os.chown(taken, NOBODY, NOBODY)
-    with pytest.raises(
-        UnsafeFolderError, match=rf"{taken}: expected a folder of mode 700 that belongs to user 0,.*XDG_CACHE_HOME"
-    ):
+    with pytest.raises(UnsafeFolderError, match=f"{taken}: expected a folder .* belongs to user 0,.*XDG_CACHE_HOME"):
         private_folder("locks")
     assert [*taken.iterdir()] == []
 
