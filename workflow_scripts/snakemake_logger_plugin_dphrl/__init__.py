@@ -24,7 +24,7 @@ LONG_RULES: Final = ("train_base", "sample", "sample_draw", "score", "score_draw
 GOES_ON: Final = "The same command goes on where this one stopped."
 # Messages of Snakemake about itself.
 _NOISE: Final = (
-    "Assuming unrestricted", "Complete log(s)", "DAG of jobs will", "Exiting because", "None",
+    "Assuming unrestricted", "Complete log(s)", "DAG of jobs will", "Exiting because",
     "Removing output files of failed job", "Select jobs", "Shutting down", "Using shell",
 )  # fmt: skip
 _SHORTEST_ESTIMATE: Final = 5.0

@@ -83,7 +83,8 @@ def make_private(folder: Path) -> None:
     if not is_ours or is_shared or is_replaceable:
         raise UnsafeFolderError(
             f"{folder}: expected a folder of mode 700 that belongs to user {os.geteuid()}, where nobody else can"
-            " replace it. Jobs load code from it: remove it, or set XDG_CACHE_HOME to a folder that only you can write to"
+            " replace it. Jobs load code from it: remove it, or set XDG_CACHE_HOME to a folder"
+            " that only you can write to"
         )
 
 
