@@ -44,5 +44,7 @@ rule audit:
     params:
         code=code("audit.py", schemas=["audit"]),
         figures={figure: figures.figure(figure).table for figure in FIGURES},
+    message:
+        "auditing the artifacts"
     script:
         "../workflow_scripts/audit.py"

@@ -1,6 +1,6 @@
 # Shared by the rules: pathvars, lists that follow from CONFIG (of the Snakefile), and params of many rules.
 # Numbers of retries and executors: profiles/. A rule without `localrule` is submitted where there is an executor.
-from dphrl.artifacts.code import code_digest
+from dphrl.artifacts.code import code_digest, leave_to_jobs
 from dphrl.artifacts.files import remembered_sha256
 from dphrl.config import slices
 from dphrl.layout.kinds import sliced
@@ -9,6 +9,7 @@ from dphrl.layout.run import Layout
 from dphrl.plan.limits import Limits
 from dphrl.report import contents
 
+leave_to_jobs()
 LAYOUT = Layout(CONFIG)
 # Memory and minutes of the rules with a model: upper bounds from its size and the tokens (docs/cluster.md).
 LIMITS = Limits(CONFIG, Path.cwd())

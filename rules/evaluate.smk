@@ -19,5 +19,7 @@ rule evaluate_policy:
     params:
         code=code("evaluate_policy.py", schemas=["evaluation"]),
         styles=block(slices.evaluate, "styles"),
+    message:
+        "evaluating {wildcards.policy} on {wildcards.dataset}"
     script:
         "../workflow_scripts/evaluate_policy.py"

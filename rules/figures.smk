@@ -24,5 +24,7 @@ rule draw:
         published=lambda w: CONFIG.evaluate.published if figures.figure(w.figure).published else None,
         caption=lambda wildcards: figures.figure(wildcards.figure).caption,
         datasets=SETS,
+    message:
+        "drawing the figure {wildcards.figure}"
     script:
         "../workflow_scripts/draw.py"

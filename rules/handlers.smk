@@ -5,11 +5,14 @@ from snakemake.logging import logger
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.notices import notices
 from dphrl.hub import moved
+from dphrl.machine.clock import from_the_future
 from dphrl.plan.describe import slow_products
 from dphrl.report.terminal import ending
 
 
 onstart:
+    if ahead := from_the_future(file for job in workflow.dag.needrun_jobs() for file in job.input):
+        raise SystemExit(ahead)
     files = ", ".join(map(str, workflow.configfiles))
     logger.info(f"run {CONFIG.run}: {files} -> {LAYOUT.root}")
     logger.info("\n".join([*notices(CONFIG), *PLAN, *slow_products(CONFIG), *moved(LAYOUT.listings())]))

@@ -22,6 +22,8 @@ rule find_candidates:
         n=block(slices.candidates, "n"),
         partition=block(slices.candidates, "partition"),
         fields=block(slices.candidates, "fields"),
+    message:
+        "dividing the training prompts of draw {wildcards.draw}"
     script:
         "../workflow_scripts/find_candidates.py"
 
@@ -41,5 +43,7 @@ rule refine:
     params:
         code=code("refine.py", schemas=["partition"]),
         on_reject=block(slices.partition, "on_reject"),
+    message:
+        "writing the final partition of draw {wildcards.draw}"
     script:
         "../workflow_scripts/refine.py"

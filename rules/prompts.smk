@@ -18,6 +18,8 @@ checkpoint hash_databases:
         code=code("hash_databases.py", schemas=["databases"]),
         folder=LAYOUT.database_folder,
         states=LAYOUT.database_states,
+    message:
+        "hashing the databases of {wildcards.dataset}"
     script:
         "../workflow_scripts/hash_databases.py"
 
@@ -53,6 +55,8 @@ rule prepare_prompts:
         # A column, and a name in footers. The cache between runs compares params, not wildcards.
         source_name=LAYOUT.source_name,
         dataset=lambda wildcards: wildcards.dataset,
+    message:
+        "preparing the prompts of {wildcards.dataset}"
     script:
         "../workflow_scripts/prepare_prompts.py"
 
@@ -86,6 +90,8 @@ rule audit_gold:
         scorer=block(slices.gold, "scorer"),
         databases=not_compared(LAYOUT.database_folder),
         database_digest=LAYOUT.database_digest,
+    message:
+        "auditing the gold answers of {wildcards.dataset}"
     script:
         "../workflow_scripts/audit_gold.py"
 
@@ -104,6 +110,8 @@ rule find_overlap:
     params:
         code=code("find_overlap.py", schemas=["overlap"]),
         datasets=SETS,
+    message:
+        "looking for evaluation prompts in the training set"
     script:
         "../workflow_scripts/find_overlap.py"
 
@@ -125,5 +133,7 @@ rule count_rows:
     params:
         code=code("count_rows.py", schemas=["datasets"]),
         datasets=list(CONFIG.datasets),
+    message:
+        "counting the rows of the datasets"
     script:
         "../workflow_scripts/count_rows.py"

@@ -31,5 +31,7 @@ rule tensorise:
         dtype=block(slices.reference, "dtype"),
         topk_logprobs=block(slices.reference, "topk_logprobs"),
         hardware=not_compared(RESOLVED["hardware"]),
+    message:
+        "computing reference log-probs of draw {wildcards.draw}"
     script:
         "../workflow_scripts/tensorise.py"

@@ -53,6 +53,8 @@ rule report:
         sampled=SAMPLED,
         datasets=SETS,
         policies=POLICIES,
+    message:
+        "writing the report"
     script:
         "../workflow_scripts/write_report.py"
 
@@ -79,5 +81,7 @@ if CONFIG.methods:
             draws=DRAWS,
             used=[LAYOUT.draw(policy.method, policy.seed) for policy in LAYOUT.trained()],  # the draw of each
             base=Path(CONFIG.policy.base).name if CONFIG.policy.base else None,
+        message:
+            "writing model cards"
         script:
             "../workflow_scripts/write_cards.py"

@@ -29,6 +29,8 @@ rule sample:
         seed=CONFIG.seed,
         part=lambda wildcards: shard_of_plan(wildcards.policy, "evaluate", wildcards),
         hardware=not_compared(RESOLVED["hardware"]),
+    message:
+        "sampling {wildcards.policy} on {wildcards.dataset} (evaluate)"
     script:
         "../workflow_scripts/sample.py"
 
@@ -57,3 +59,5 @@ use rule sample as sample_draw with:
         runtime=lambda wildcards, attempt: attempt * LIMITS.minutes("sample", **wildcards),
     params:
         part=lambda wildcards: shard_of_plan("base", wildcards.plan, wildcards),
+    message:
+        "sampling base on {wildcards.dataset} ({wildcards.plan}, draw {wildcards.draw})"

@@ -25,6 +25,8 @@ rule score:
         scorer=block(slices.scoring, "scorer"),
         databases=not_compared(LAYOUT.database_folder),
         database_digest=LAYOUT.database_digest,
+    message:
+        "scoring {wildcards.policy} on {wildcards.dataset} (evaluate)"
     script:
         "../workflow_scripts/score.py"
 
@@ -44,3 +46,5 @@ use rule score as score_draw with:
     log:
         "<logs>/draws/{draw}/verdicts/{dataset}.{plan}/{shard}.log",
     priority: 1
+    message:
+        "scoring base on {wildcards.dataset} ({wildcards.plan}, draw {wildcards.draw})"

@@ -27,6 +27,8 @@ rule make_tables:
         seed=CONFIG.seed,
         names=list(TABLES),
         labels=LAYOUT.evaluations(),
+    message:
+        "estimating pass@k, styles, keep and exploration"
     script:
         "../workflow_scripts/make_tables.py"
 
@@ -54,6 +56,8 @@ rule lay_out:
         published=block(slices.paper, "published"),
         methods=block(slices.paper, "methods"),
         names=PAPER_TABLES,
+    message:
+        "laying out the paper's tables"
     script:
         "../workflow_scripts/lay_out.py"
 
@@ -78,5 +82,7 @@ rule collect_training:
         code=code("collect_training.py", schemas=["training", "training_use", "training_cost", "training_probes"]),
         styles=block(slices.training, "styles"),
         labels=[[policy.method, policy.seed] for policy in LAYOUT.segments()],
+    message:
+        "collecting training metrics"
     script:
         "../workflow_scripts/collect_training.py"

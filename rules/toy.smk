@@ -20,6 +20,8 @@ if CONFIG.toy:
             code=code("build_world.py"),
             toy=block(slices.world, "toy"),
             seed=CONFIG.toy.seed,
+        message:
+            "making the demo's databases and questions"
         script:
             "../workflow_scripts/build_world.py"
 
@@ -57,6 +59,8 @@ if STARTS_FROM:
             **{name: block(slices.base, name) for name in slices.base(CONFIG)},
             code=code("train_base.py", schemas=["supervised"]),
             seed=(SUPERVISED or CONFIG.toy).seed,
+        message:
+            "training the base model"
         script:
             "../workflow_scripts/train_base.py"
 
@@ -72,6 +76,8 @@ rule fetch:
     params:
         code=code("fetch.py"),
         name=lambda wildcards: vars(LAYOUT.hub_names()[wildcards.hub]),
+    message:
+        "fetching {wildcards.hub} from the hub"
     script:
         "../workflow_scripts/fetch.py"
 
@@ -91,5 +97,7 @@ rule import_model:
     localrule: True
     params:
         code=code("import_model.py"),
+    message:
+        "taking the model {wildcards.model}"
     script:
         "../workflow_scripts/import_model.py"

@@ -65,5 +65,7 @@ rule train_segment:
         training=not_compared(lambda w: f"{CONFIG.run}-{w.method}-s{w.seed}"),
         tracking=not_compared(f"{LAYOUT.root}/tracking"),
         lines=not_compared(lambda w: f"{LAYOUT.root}/logs/train/{w.method}-s{w.seed}/step{w.step}.jsonl"),
+    message:
+        "training {wildcards.method}, seed {wildcards.seed}, up to step {wildcards.step}"
     script:
         "../workflow_scripts/train_segment.py"

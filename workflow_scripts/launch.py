@@ -8,25 +8,25 @@ with the exit status 130, 143 or 129. The same command goes on. `snakemake` by i
 """
 
 import argparse
-import gc
 import sys
 from pathlib import Path
 
 from snakemake.cli import main
 from snakemake.scheduling.job_scheduler import JobScheduler
 
-from dphrl.machine.gpus import use_tcmalloc
-from dphrl.machine.leftovers import AtWorkError, JobsEnder, UnwritableError, end_jobs, remove_leftovers
+from dphrl.machine.leftovers import AtWorkError, JobsEnder, end_jobs, remove_leftovers
+from dphrl.machine.settings import tune_launcher
 
-gc.set_threshold(50_000)  # a plan keeps nearly all that it makes: garbage collection took a quarter of a dry run
-use_tcmalloc()
+tune_launcher()
 parser = argparse.ArgumentParser(description=__doc__, epilog="Options of Snakemake: snakemake --help")
 parser.add_argument("--directory", "-d", type=Path, default=Path(), help="where to run; default: the current folder")
 folder = parser.parse_known_args()[0].directory.resolve()
 try:
     remove_leftovers(folder)
-except (AtWorkError, UnwritableError) as error:
+except AtWorkError as error:
     sys.exit(str(error))
+except OSError as error:
+    sys.exit(f"{error}: change the permissions, or start in another folder (--directory)")
 ender = JobsEnder()
 # Snakemake sets this handler of SIGTERM later; its own lets the jobs at work end by themselves.
 JobScheduler.exit_gracefully = ender

@@ -1,7 +1,7 @@
 """Shared by all scripts of rules, which do their work inside `with stage(...) as job`; the block ends the process."""
 
-import gc
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,21 +12,18 @@ from snakemake.iocontainers import Snakemake
 import __main__
 from dphrl.artifacts.stage import Stage
 from dphrl.config.blocks.sampling import HardwareConfig
-from dphrl.machine.gpus import take_gpus, use_expandable_segments
-from dphrl.machine.progress import log_to
+from dphrl.machine.cause import print_cause
+from dphrl.machine.gpus import take_gpus
+from dphrl.machine.progress import duration, log_to
+from dphrl.machine.settings import tune_job
 
-# Imports leave little garbage. Looking for it took 0.9 s of a job with torch, 9 s of the demo's 85 jobs, of one core.
-gc.set_threshold(50_000)
-# On a CPU oneDNN keeps its last 1,024 products by shape. Shapes change with each batch, so few come again: with 64 a
-# training takes 0.5 GB less (docs/benchmarks.md).
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 # Snakemake defines it in the script that it runs.
 snakemake: Snakemake = __main__.snakemake
 log_to(snakemake.log[0])
+sys.excepthook = print_cause
 # Of the rules with a model, whose jobs read this block.
 hardware = HardwareConfig(**snakemake.params.get("hardware", {}))
-if snakemake.resources.get("gpu", 0):
-    use_expandable_segments(hardware.tensor_parallel)
+tune_job(snakemake.resources.get("gpu", 0), hardware.tensor_parallel)
 
 
 @contextmanager
@@ -48,11 +45,11 @@ def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
     seconds = time.perf_counter() - started
     job.add_timing("total", seconds)
     job.write_timings(snakemake.output.timings)
-    print(f"{label()}: done in {seconds:.1f} s{f': {job.note}' if job.note else ''}", flush=True)
+    print(f"{label()}: done in {duration(seconds)}{f': {job.note}' if job.note else ''}", flush=True)
     # A normal exit costs 4 s with vLLM, 1.5 to 2 s with torch, else 0.1 s: 55 s in the demo's 85 jobs, of one core.
     os._exit(0)
 
 
 def label() -> str:
-    """The name of this job in the terminal: its rule and wildcards."""
+    """The name of this job in lines of progress: its rule and wildcards."""
     return " ".join([snakemake.rule, *(str(value) for value in snakemake.wildcards)])

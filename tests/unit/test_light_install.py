@@ -102,12 +102,12 @@ def test_snakemake_finds_the_logger_plugin_in_the_wheel(wheel: Path, tmp_path: P
         file.extractall(tmp_path)
     script = """
 from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
-import snakemake_logger_plugin_dphrl.terminal
-print(LoggerPluginRegistry().is_installed("dphrl"), snakemake_logger_plugin_dphrl.terminal.__file__)
+import snakemake_logger_plugin_dphrl
+print(LoggerPluginRegistry().is_installed("dphrl"), snakemake_logger_plugin_dphrl.__file__)
 """
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     shown = subprocess.check_output([sys.executable, "-c", script], env=environment, cwd=tmp_path, text=True)
-    assert shown == f"True {tmp_path}/snakemake_logger_plugin_dphrl/terminal.py\n"
+    assert shown == f"True {tmp_path}/snakemake_logger_plugin_dphrl/__init__.py\n"
 
 
 @pytest.mark.full

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,10 +21,10 @@ pytestmark = pytest.mark.workflow
 
 EXPERIMENT = Path(__file__).resolve().parents[2] / "examples/custom_scorer/config.yaml"
 COMMANDS = [
-    (["--configfile", "nothere.yaml"], "nothere.yaml: There is no such configuration file."),
-    (["--configfile", str(EXPERIMENT), "presample"], "name targets before it, snakemake --cores 2 presample"),
+    (["--configfile", "nothere.yaml"], "nothere.yaml"),
+    (["--configfile", str(EXPERIMENT), "presample"], "All words after --configfile are read as files: name targets"),
     (["--configfile", "wrong.yaml"], "wrong.yaml"),
-    (["presampel", "--configfile", str(EXPERIMENT)], "presampel: no such target. Targets are all, presample,"),
+    (["presampel", "--configfile", str(EXPERIMENT)], "Targets are all, presample,"),
 ]
 
 
@@ -77,14 +79,18 @@ def test_without_a_configfile_the_demo_is_named(workflow: Workflow) -> None:
     assert "No --configfile is given: this is the demo, config/config.yaml" in done.stdout
 
 
-def test_a_second_run_of_a_configuration_is_refused_in_words(workflow: Workflow) -> None:
-    lock = workflow.folder / ".snakemake/locks/0.output.lock"
-    lock.parent.mkdir(parents=True)
-    lock.write_text("results/custom-scorer/gold/overlap.parquet\n")
-    done = snakemake(workflow, workflow.folder, "--configfile", str(EXPERIMENT))
+def test_a_source_from_the_future_is_named_before_the_first_job(workflow: Workflow) -> None:
+    config = yaml.safe_load(EXPERIMENT.read_text())
+    source = workflow.folder / "questions.jsonl"
+    shutil.copyfile(EXPERIMENT.parent / source.name, source)
+    os.utime(source, (time.time() + 3600,) * 2)
+    config["datasets"]["capitals"]["source"] = source.name
+    (workflow.folder / "my.yaml").write_text(yaml.safe_dump(config))
+    done = snakemake(workflow, workflow.folder, "--configfile", "my.yaml")
     assert done.returncode == 1
-    assert f"Another Snakemake is at work in {workflow.folder}: wait for it" in done.stdout
-    assert "LockException" not in done.stdout
+    assert "questions.jsonl: its time is in the future" in done.stdout
+    assert not (workflow.results / "prompts").exists()
+    assert not list((workflow.folder / ".snakemake/locks").glob("*"))
 
 
 def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workflow) -> None:
@@ -102,7 +108,7 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
     (place,) = [place for place, line in enumerate(lines) if line.startswith("FAILED: ")]
     assert lines[place + 1].startswith("  TypeError: ")
     assert "scorer.py: Mine.score returned True (bool) for response 0" in lines[place + 1]
-    assert lines[place + 2].startswith("The traceback: results/custom-scorer/logs/")
+    assert lines[place + 2].startswith("  The log: results/custom-scorer/logs/")
     assert workflow.output().count("Mine.score returned") == 1
     assert "Traceback" not in workflow.output()
     assert "Not finished: 1 job failed." in workflow.output()

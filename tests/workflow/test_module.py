@@ -119,4 +119,4 @@ def test_a_first_configuration_of_fifty_rows_is_planned(project: Path, tmp_path:
     plan = Workflow(project, tmp_path, tmp_path / "my.yaml", "my").plan()
     trained = [job for job in plan if job.startswith("training ")]
     assert trained == [f"training {name}, seed 1, up to step {step}" for name in ("dph_js", "grpo") for step in (16, 8)]
-    assert {"sampling base on train (presample)", "writing model cards", "writing the report"} <= {*plan}
+    assert {"sampling base on train (presample, draw main)", "writing model cards", "writing the report"} <= {*plan}

@@ -36,7 +36,7 @@ def test_a_part_of_a_run_is_named_and_forced(example: Workflow, tmp_path: Path) 
         "figures/passk.svg",
     ):
         (workflow.results / path).unlink()
-    scoring, final = "scoring base on capitals (presample)", "writing the final partition"
+    scoring, final = "scoring base on capitals (presample, draw main)", "writing the final partition of draw main"
     assert workflow.plan("presample") == [scoring]
     assert workflow.plan("partition") == [final]
     workflow.run("partition")
@@ -61,7 +61,7 @@ def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Pa
     workflow = example.copied(tmp_path / "run")
     module = code / "tasks/partition.py"
     module.write_text(module.read_text() + "\n_NEW = 1\n")
-    assert "writing the final partition" in workflow.plan()
+    assert "writing the final partition of draw main" in workflow.plan()
     workflow.run("--touch")
     assert workflow.plan() == []
 

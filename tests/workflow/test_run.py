@@ -31,7 +31,7 @@ from dphrl.report.figures import SECTIONS
 pytestmark = pytest.mark.workflow
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own_functions.py"
-SAMPLING = "sampling base on train (presample)"
+SAMPLING = "sampling base on train (presample, draw main)"
 END = {"estimating pass@k, styles, keep and exploration", "auditing the artifacts", "writing the report"}
 
 
@@ -149,13 +149,15 @@ def test_a_wrong_config_stops_before_the_plan_is_made(pristine: Workflow) -> Non
 def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(pristine: Workflow) -> None:
     changed = pristine.configured(partition={"pef_min_correct": 2})
     plan = changed.plan()
-    assert {"dividing the training prompts", "writing the final partition", "sampling base on train (refine)"} <= set(
-        plan
-    )
-    assert {"computing reference log-probs", "training grpo, seed 1, up to step 2"} <= set(plan)
+    assert {
+        "dividing the training prompts of draw main",
+        "writing the final partition of draw main",
+        "sampling base on train (refine, draw main)",
+    } <= set(plan)
+    assert {"computing reference log-probs of draw main", "training grpo, seed 1, up to step 2"} <= set(plan)
     assert SAMPLING not in plan
     assert not any("presample" in job or "sampling base on in_domain" in job for job in plan)
-    assert "computing reference log-probs" in changed.plan("reference")
+    assert "computing reference log-probs of draw main" in changed.plan("reference")
 
 
 def test_a_new_method_reruns_nothing_that_is_done(pristine: Workflow) -> None:

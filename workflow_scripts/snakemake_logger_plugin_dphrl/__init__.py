@@ -1,40 +1,160 @@
-"""A logger plugin of Snakemake, `logger: dphrl` in the profiles: the terminal of a run."""
+"""A logger plugin of Snakemake, `logger: dphrl` in the profiles: a line for each finished job, failures in short."""
 
+import argparse
 import sys
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from logging import LogRecord
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
-from snakemake_logger_plugin_dphrl.terminal import Terminal, explained, planned
+from dphrl.config.errors import ConfigError
+from dphrl.config.files import read_yaml
+from dphrl.machine.cause import cause_in
+from dphrl.machine.progress import counted, duration
+from dphrl.pages.visible import visible
+
+TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
+# The rules that take most of the time of a run: without them an estimate of the rest would be far too low. They have a
+# prefix in a workflow that imports this one.
+LONG_RULES: Final = ("train_base", "sample", "sample_draw", "score", "score_draw", "tensorise", "train_segment")
+GOES_ON: Final = "The same command goes on where this one stopped."
+# Messages of Snakemake about itself.
+_NOISE: Final = (
+    "Assuming unrestricted", "Complete log(s)", "DAG of jobs will", "Exiting because",
+    "Removing output files of failed job", "Select jobs", "Shutting down", "Using shell",
+)  # fmt: skip
+_SHORTEST_ESTIMATE: Final = 5.0
 
 
 class LogHandler(LogHandlerBase):
-    """Shows what `Terminal` makes of the events of a run, and each job of a dry run as `planned` lists it.
+    """Makes the lines of a terminal from the events of a run.
 
-    With `--verbose` both look as Snakemake shows them.
+    In a dry run each job is a line, or all that Snakemake says about it. `--verbose` shows the lines of Snakemake.
     """
 
     writes_to_stream = True
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        settings = self.common_settings
-        self._terminal = None if settings.dryrun or settings.verbose else Terminal(sys.argv)
-        # An option `--quiet host` in the command shows the reasons, which the profile leaves out.
-        self._reasons = "reason" not in {str(value) for value in settings.quiet or ()}
-        self._stream = sys.stdout if settings.stdout else sys.stderr
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument("--configfile", "--configfiles", nargs="+", action="extend", default=[], type=Path)
+        # Before Snakemake changes the folder.
+        self._configuration = [path.absolute() for path in parser.parse_known_args()[0].configfile]
+        self._began, self._failed, self._interrupted = 0.0, 0, False
+        # Jobs that are not finished by rule, the start events of those at work by number, lines of those that ended
+        # since the last line of progress, and seconds of all that ended by rule.
+        self._open = Counter[str]()
+        self._jobs: dict[int, Mapping[str, Any]] = {}
+        self._ended: list[str] = []
+        self._seconds: dict[str, list[float]] = defaultdict(list)
 
     def emit(self, record: LogRecord) -> None:
         try:
-            event = str(getattr(record, "event", None))
-            text: str | None = self.format(record)
-            if self._terminal is not None:
-                text = self._terminal.show(event, text or "", vars(record))
-            elif event == "job_info" and not self.common_settings.verbose:
-                text = planned(vars(record), self._reasons)
-            elif event == "error" and text:
-                text = explained(text, sys.argv)
-            if text and text != "None":
-                print(text, file=self._stream, flush=True)
+            if lines := self._lines(record, vars(record)):
+                print(lines, file=sys.stdout if self.common_settings.stdout else sys.stderr, flush=True)
         except Exception:
             self.handleError(record)
+
+    def _lines(self, record: LogRecord, fields: dict[str, Any]) -> str | None:
+        settings, event = self.common_settings, fields.get("event")
+        if settings.dryrun and event == "job_info" and not settings.verbose:
+            if "reason" in map(str, settings.quiet or ()):
+                return f"- {_name(fields)}"
+            fields["rule_msg"] = None  # Snakemake would show it in place of the files and the costs.
+        text = self.format(record)
+        if settings.verbose or (settings.dryrun and event != "error"):
+            return text
+        match event:
+            case "run_info":
+                return self._plan(fields)
+            case "job_info":
+                return self._start(fields)
+            case "job_finished":
+                self._finish(fields)
+                return None
+            case "progress":
+                return self._progress(fields)
+            case "job_error":
+                return self._fail(fields)
+            case "error":
+                return self._error(text, fields)
+            case "shellcmd" | "job_started" | "resources_info" | "workflow_started" | "rulegraph" | "debug_dag":
+                return None
+        if text.startswith("Terminating processes on user request"):
+            self._interrupted = True
+            return f"Interrupted: ending the jobs at work. {GOES_ON}"
+        return None if text.startswith(_NOISE) else text
+
+    def _plan(self, fields: Mapping[str, Any]) -> str:
+        self._began, self._open = fields["created"], Counter(fields["stats"])
+        total = self._open.pop("total")
+        return f"{counted(total, 'job')}: {', '.join(f'{rule} {count}' for rule, count in self._open.most_common())}"
+
+    def _start(self, job: Mapping[str, Any]) -> str | None:
+        rule = job["rule_name"]
+        is_first = rule not in self._seconds and rule not in {other["rule_name"] for other in self._jobs.values()}
+        self._jobs[job["jobid"]] = job
+        return visible(f"started: {job['rule_msg']}") if is_first and job["rule_msg"] else None
+
+    def _finish(self, fields: Mapping[str, Any]) -> None:
+        job = self._jobs.pop(fields["job_id"])
+        seconds = fields["created"] - job["created"]
+        self._open[job["rule_name"]] -= 1
+        self._seconds[job["rule_name"]].append(seconds)
+        # The last line that `script.py` prints has the time and the result.
+        result = _text(job["log"]).rpartition("\n")[2].partition(": done in ")[2] or duration(seconds)
+        self._ended.append(visible(f"{_name(job)}: done in {result}", keep=""))
+
+    def _progress(self, fields: Mapping[str, Any]) -> str:
+        place = f"[{fields['done']} of {fields['total']}{self._left(fields['created'])}]"
+        ended, self._ended = self._ended, []
+        return "\n".join(f"{place} {job}" for job in ended)
+
+    def _left(self, now: float) -> str:
+        """How long the rest takes, by the mean time of each rule's finished jobs.
+
+        Empty if it is short, and until each long rule with jobs left has finished one; others count as nothing before.
+        """
+        unknown = [f"_{rule}" for rule, count in self._open.items() if count > 0 and rule not in self._seconds]
+        if any(rule.endswith(f"_{long}") for rule in unknown for long in LONG_RULES):
+            return ""
+        work = sum(max(self._open[rule], 0) * fmean(spent) for rule, spent in self._seconds.items())
+        jobs_at_a_time = sum(map(sum, self._seconds.values())) / max(now - self._began, 1e-9)
+        seconds = work / max(1.0, jobs_at_a_time)
+        return "" if seconds < _SHORTEST_ESTIMATE else f", about {duration(seconds)} left"
+
+    def _fail(self, fields: Mapping[str, Any]) -> str | None:
+        cause = cause_in(_text(fields["log"]))
+        if self._interrupted or cause[:1] == ["KeyboardInterrupt"]:
+            return None
+        self._failed += 1
+        job = _name(self._jobs.pop(fields["jobid"], fields))
+        said = (fields["rule_msg"] or "").splitlines()  # by an executor, such as that of SLURM
+        return visible("\n  ".join([f"FAILED: {job}", *said, *cause, f"The log: {', '.join(fields['log'])}"]))
+
+    def _error(self, text: str, fields: Mapping[str, Any]) -> str | None:
+        # The job of a command that failed has its own event.
+        if self._interrupted or "CalledProcessError" in text:
+            return None
+        if self._failed and "At least one job did not complete" in text:
+            return f"Not finished: {counted(self._failed, 'job')} failed. When the cause is mended: {GOES_ON.lower()}"
+        if fields["exception"] == "MissingRuleException":
+            return f"{text}\nTargets are {', '.join(TARGETS)}, or a file under results/."
+        try:
+            for file in self._configuration:
+                read_yaml(file)
+        except (ConfigError, OSError) as error:
+            return f"{error}\nAll words after --configfile are read as files: name targets before it."
+        return text
+
+
+def _name(job: Mapping[str, Any]) -> str:
+    return str(job["rule_msg"] or job["rule_name"])
+
+
+def _text(logs: list[str]) -> str:
+    return "".join(Path(log).read_text("utf-8", "replace") for log in logs if Path(log).is_file()).rstrip()

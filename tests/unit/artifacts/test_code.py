@@ -1,5 +1,6 @@
 """The digest of a stage's code: edits that change it, and edits that do not."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 
 from dphrl.artifacts import code
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.code import CodeChangedError, code_digest, verify_code
+from dphrl.artifacts.code import CodeChangedError, code_digest, leave_to_jobs, verify_code
 
 # A project with the layout of the real one: digests are of text alone, so nothing of it ever runs.
 FILES = {
@@ -172,8 +173,17 @@ def test_a_relative_import_is_an_error(project: Path) -> None:
         code_digest(["run.py"])
 
 
-def test_a_change_after_the_plan_was_made_stops_the_stage(project: Path) -> None:
+@pytest.mark.parametrize("in_environment", [True, False])
+def test_a_change_after_the_plan_was_made_stops_the_stage(
+    project: Path, in_environment: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job compares the files of the code with those in its environment; where they differ it parses them."""
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    if in_environment:
+        leave_to_jobs()
     planned = code_digest(["run.py"], ["metrics"])
+    verify_code(planned, ["run.py"], ["metrics"])
+    _edit(project, "run.py", "from shared", "# A remark.\nfrom shared")
     verify_code(planned, ["run.py"], ["metrics"])
     _edit(project, "dphrl/far.py", "1", "2")
     with pytest.raises(CodeChangedError, match=r"the code of run\.py changed .* start snakemake again"):

@@ -1,7 +1,6 @@
 """Files that appear whole or not at all, folders, manifests, progress."""
 
 import hashlib
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,6 @@ from dphrl.artifacts.manifest import (
     remove_folders,
     write_manifest,
 )
-from dphrl.machine.progress import ProgressLines
 
 METRICS = pl.DataFrame({"step": [1], "metric": ["x"], "value": [1.0]})
 
@@ -278,75 +276,3 @@ def test_a_full_disk_is_named_with_the_file(tmp_path: Path, write: Callable[[Pat
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text)
-
-
-def test_progress_is_whole_lines_even_with_other_bars() -> None:
-    out = io.StringIO()
-    bars = []
-    for name in ("first", "second"):
-        bars.append(ProgressLines(total=2, desc=name, unit=" step", file=out))
-        bars[-1].set_postfix_str("reward 0.50", refresh=False)
-        bars[-1].update()
-        bars[-1].update()
-    inner = ProgressLines(total=1, desc="inner", unit=" step", file=out)
-    inner.update()
-    for bar in [inner, *bars, inner]:
-        bar.close()
-    lines = out.getvalue().split("\n")
-    assert lines.pop() == ""
-    assert [line.partition(":")[0] for line in lines] == ["first", "second", "inner", "inner", "first", "second"]
-    assert [" ".join(line.split(",")[0].split()) for line in lines[3:5]] == [
-        "inner: 100% #################### 1/1 step",
-        "first: 100% #################### 2/2 step",
-    ]
-    assert lines[4].endswith(", reward 0.50")
-    assert "\r" not in out.getvalue()
-    assert "\x1b" not in out.getvalue()
-
-
-def test_the_remaining_time_is_unknown_at_the_beginning_and_an_equal_line_is_printed_once() -> None:
-    out = io.StringIO()
-    bar = ProgressLines(total=100, desc="x", unit=" responses", file=out, initial=0)
-    bar.start_t -= 60  # the start of an engine
-    bar.update(1)
-    bar.refresh()
-    bar.refresh()
-    bar.update(49)
-    bar.refresh()
-    bar.close()
-    left = [line.partition(" < ")[2] for line in out.getvalue().splitlines()]
-    assert left == ["?", "?", "01:00"]
-
-
-@pytest.mark.parametrize("restored", [0, 40])
-def test_the_remaining_time_is_by_the_mean_speed_of_the_items_of_this_bar(restored: int) -> None:
-    """Ten items take 10 s each, with a line within each."""
-    out = io.StringIO()
-    bar = ProgressLines(total=restored + 40, desc="x", unit=" step", file=out)
-    bar.reached(restored)
-    for done in range(1, 11):
-        bar.start_t -= 10
-        bar.last_print_t -= 9
-        bar.at_work("8 of 9 rows")
-        bar.last_print_t -= 6
-        bar.reached(restored + done)
-    bar.close()
-    assert out.getvalue().splitlines()[-1].endswith("01:40 < 05:00, 8 of 9 rows")
-
-
-def test_a_line_is_printed_before_the_first_item_is_done() -> None:
-    out = io.StringIO()
-    bar = ProgressLines(total=100, desc="x", unit=" responses", file=out)
-    for seconds, tokens in ((1, "10 tokens"), (6, "60 tokens"), (1, "70 tokens")):
-        bar.last_print_t -= seconds
-        bar.at_work(tokens)
-    bar.close()
-    assert [line.rpartition(", ")[2] for line in out.getvalue().splitlines()][1:] == ["60 tokens"]
-
-
-def test_a_bar_that_is_switched_off_says_nothing() -> None:
-    out = io.StringIO()
-    bar = ProgressLines(range(3), desc="x", disable=True, file=out)
-    assert list(bar) == [0, 1, 2]
-    bar.close()
-    assert out.getvalue() == ""

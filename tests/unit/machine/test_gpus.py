@@ -1,6 +1,5 @@
 """Jobs on one machine get different GPUs, wait for them, and free them however they end."""
 
-import os
 import subprocess
 import sys
 import time
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dphrl.machine.gpus import take_gpus, use_expandable_segments
+from dphrl.machine.gpus import take_gpus
 
 EIGHT = ",".join(map(str, range(8)))
 JOB = """
@@ -100,31 +99,3 @@ def test_locks_have_the_names_of_the_cards(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert take_gpus(1, locks) == ["1"]
     assert {path.name for path in locks.iterdir()} == {"queue", "GPU-aa", "GPU-bb"}
-
-
-@pytest.mark.parametrize(
-    ("given", "parts", "expected"),
-    [
-        ({}, 1, {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}),
-        ({}, 2, {}),
-        *(
-            ({name: value}, 1, {name: value})
-            for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-            for value in ("", "expandable_segments:False", "max_split_size_mb:512")
-        ),
-    ],
-)
-def test_blocks_of_memory_grow_unless_the_user_or_a_shared_engine_wants_other_ones(
-    given: dict[str, str], parts: int, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if k not in names} | given)
-    use_expandable_segments(parts)
-    assert {name: os.environ[name] for name in names if name in os.environ} == expected
-
-
-def test_a_script_chooses_the_allocator_before_torch_is_imported() -> None:
-    """PyTorch reads the variable when it starts; what all scripts share is imported before their libraries."""
-    imported = "import sys, dphrl.machine.gpus, dphrl.machine.progress, dphrl.config.blocks.sampling"
-    check = f"{imported}, dphrl.artifacts.stage; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", check], env={"PYTHONPATH": ":".join(sys.path), "PATH": ""}, check=True)

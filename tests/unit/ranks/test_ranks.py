@@ -204,7 +204,7 @@ def test_probes_do_not_depend_on_the_number_of_ranks(
 
 def test_progress_goes_to_the_terminal_from_one_rank(undisturbed: SegmentJob) -> None:
     terminal = Path(undisturbed.policy_out).parents[1] / "terminal"
-    assert terminal.read_text().count("2/2 step") == 1
+    assert terminal.read_text().count("2/2 steps") == 1
 
 
 @pytest.mark.full
@@ -238,7 +238,7 @@ def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same
     seen = tmp_path / "seen"
     seen.mkdir()
     job = into(start, tmp_path / "out")
-    with pytest.raises(RankError, match=rf"test: .*{end}.* run snakemake again"):
+    with pytest.raises(RankError, match=rf"test: .*{end}.* run snakemake again(?s:.*){words}"):
         train_segment(into(start, tmp_path / "out", scorer={"options": {"harm": harm, "seen": str(seen)}}))
     assert time.time() - (seen / "1").stat().st_mtime < 5
     assert words in capfd.readouterr().err

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from tiny_models import write_tokenizer
+from transformers import AutoTokenizer
 
 from dphrl.sample_files.records import SourceError
 from dphrl.tasks.prepare import prepare
-from dphrl.tasks.tokens import TemplateError, encoder, response_encoder
+from dphrl.tasks.tokens import TemplateError, encoder, load_tokenizer, response_encoder
 
 ASK = [{"role": "system", "content": "b"}, {"role": "user", "content": "a"}]
 CHAT = "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}A:{% endif %}"
@@ -103,3 +104,16 @@ def test_a_complete_recorded_response_ends_as_the_template_ends_a_turn(policy: P
     for template, end in (("chat", 0), ("plain", 1)):
         encode = response_encoder(with_template(policy, turn), template)
         assert (encode("ab", True), encode("ab", False)) == ([2, 3, end], [2, 3])
+
+
+@pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "TokenizersBackend", "LlamaTokenizer"])
+@pytest.mark.parametrize("model", ["llama", "qwen2", None])
+def test_a_tokenizer_is_the_one_that_transformers_would_choose(policy: Path, name: str, model: str | None) -> None:
+    settings = json.loads((policy / "tokenizer_config.json").read_text())
+    (policy / "tokenizer_config.json").write_text(json.dumps(settings | {"tokenizer_class": name}))
+    if model:
+        (policy / "config.json").write_text(json.dumps({"model_type": model}))
+    ours, automatic = load_tokenizer(policy), AutoTokenizer.from_pretrained(policy)
+    assert type(ours) is type(automatic)
+    assert ours("ab<eos>").input_ids == automatic("ab<eos>").input_ids
+    assert ours.eos_token_id == automatic.eos_token_id

@@ -1,1 +1,1 @@
-"""The machine of a job: GPUs, private folders of the user, lines of progress, and leftovers of a killed run."""
+"""The machine of a job: GPUs, settings, private folders, lines of progress, causes of failures, leftovers of a kill."""

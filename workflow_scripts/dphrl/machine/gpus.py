@@ -1,4 +1,4 @@
-"""The GPUs of a machine: each job takes as many as it asks for and holds them until it ends. And allocators of jobs."""
+"""The GPUs of a machine: each job takes as many as it asks for and holds them until it ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from ctypes.util import find_library
 from itertools import takewhile
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from dphrl.machine.private import private_folder
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _POLL_SECONDS = 1.0
-# Two names of the settings of PyTorch's allocator, the older one last.
-_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 # Open for as long as this process lives: the kernel frees their locks, however it ends.
 _held: list[int] = []
 
@@ -61,45 +58,21 @@ def take_gpus(number: int, locks: Path | None = None) -> list[str]:
     return list(taken)
 
 
-def use_expandable_segments(tensor_parallel: int) -> None:
-    """Let this process and its children grow their blocks of GPU memory, which then fragment less.
-
-    Call it before torch is imported. A user's settings of the allocator stay as they are. Ranks that share an engine
-    keep fixed blocks: vLLM's all-reduce between GPUs cannot export others (see docs/decisions/expandable-segments.md).
-
-    Args:
-        tensor_parallel: ranks per engine.
-    """
-    if tensor_parallel == 1 and not any(name in os.environ for name in _ALLOCATOR):
-        os.environ[_ALLOCATOR[0]] = "expandable_segments:True"
-
-
-def use_tcmalloc() -> None:
-    """Let the processes that this one starts use tcmalloc (Debian: libtcmalloc-minimal4), where the machine has it.
-
-    Under glibc's allocator batches of changing shape let the memory of a training grow (docs/benchmarks.md). Where
-    LD_PRELOAD is set, it stays.
-    """
-    if allocator := find_library("tcmalloc_minimal"):
-        os.environ.setdefault("LD_PRELOAD", allocator)
-
-
 def _take(number: int, gpus: dict[str, str], locks: Path) -> dict[str, int]:
     """As many free GPUs, each with the descriptor that holds its lock; none if there are too few."""
     taken: dict[str, int] = {}
     for entry, name in gpus.items():
-        if len(taken) < number:
-            descriptor = _open(locks / name)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                taken[entry] = descriptor
-            except BlockingIOError:
-                os.close(descriptor)
-    if len(taken) < number:
-        for descriptor in taken.values():
+        descriptor = _open(locks / name)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken[entry] = descriptor
+        except BlockingIOError:
             os.close(descriptor)
-        return {}
-    return taken
+        if len(taken) == number:
+            return taken
+    for descriptor in taken.values():
+        os.close(descriptor)
+    return {}
 
 
 def _open(path: Path) -> int:

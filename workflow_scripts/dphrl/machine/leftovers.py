@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import logging
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -18,7 +20,6 @@ from types import FrameType
 import polars  # noqa: F401
 import psutil
 
-_SNAKEMAKE = ("snakemake", "launch.py")
 # For Snakemake to note the interrupt before a job fails; then for jobs that ignore SIGTERM.
 _NOTED_S, _PATIENCE_S = 0.3, 5.0
 
@@ -62,49 +63,64 @@ class AtWorkError(RuntimeError):
     """Another Snakemake is at work in the folder, or may be."""
 
 
-class UnwritableError(RuntimeError):
-    """Snakemake cannot write into the folder; the message names the remedy."""
-
-
 def remove_leftovers(folder: Path) -> None:
     """End the orphans of an interrupted run, remove its files and its lock, and write down this machine.
 
-    Raises `AtWorkError` unless the run has ended; then nothing is changed. `UnwritableError` if it cannot write there.
+    Raises:
+        AtWorkError: the run has not ended, or not for certain; then nothing is changed.
+        OSError: a file cannot be written or removed.
     """
     locks, started_on, here = folder / ".snakemake/locks", folder / ".snakemake/started_on", os.uname().nodename
     if locks.is_dir() and any(locks.iterdir()) and started_on.exists() and (host := started_on.read_text()) != here:
         raise AtWorkError(
             f"Snakemake was started on {host} and may still be at work in {folder}. If it has ended: rm -r {locks}"
         )
-    orphans = []
-    for process in psutil.process_iter():
-        try:
-            command = process.cmdline()
-            if any(part.startswith(f"{folder}/.snakemake/scripts/") for part in command):
-                orphans.append(process)
-            elif (
-                process.pid != os.getpid()
-                and any(Path(part).name in _SNAKEMAKE for part in command[:3])
-                and Path(process.cwd()) == folder
-            ):
-                raise AtWorkError(
-                    f"Snakemake (process {process.pid}) is at work in {folder}: wait for it, or stop it with Ctrl-C. "
-                    "Two runs at once need two folders (--directory)"
-                )
-        except psutil.Error:
-            continue  # ended meanwhile, or another user's
+    if process := _snakemake_of(folder):
+        raise AtWorkError(
+            f"Snakemake (process {process.pid}) is at work in {folder}: wait for it, or stop it with Ctrl-C. "
+            "Two runs at once need two folders (--directory)"
+        )
+    orphans = [*_jobs_of(folder)]
     for orphan in orphans:
         print(f"ending process {orphan.pid}, which an interrupted run left behind", file=sys.stderr)
         orphan.kill()
     psutil.wait_procs(orphans)
     shutil.rmtree(locks, ignore_errors=True)
-    for leftover in [*(folder / "results").rglob(".*.tmp")]:
-        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
-    try:
-        started_on.parent.mkdir(parents=True, exist_ok=True)
-        started_on.write_text(here)
-    except OSError as error:
-        raise UnwritableError(
-            f"{folder}: Snakemake cannot write its folder .snakemake there ({error.strerror}): change the permissions, "
-            "or start in another folder (--directory)"
-        ) from None
+    for leftover in [*_temporary_files(folder / "results")]:
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover)
+        else:
+            leftover.unlink(missing_ok=True)
+    started_on.parent.mkdir(parents=True, exist_ok=True)
+    started_on.write_text(here)
+
+
+def _snakemake_of(folder: Path) -> psutil.Process | None:
+    """The living Snakemake of a folder, however it was started: it writes a log there until it ends."""
+    logs = (folder / ".snakemake/log").resolve()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # ended meanwhile, or another user's
+            written = {Path(file.path).parent for file in process.open_files() if file.mode != "r"}
+            if logs in written and process.pid != os.getpid():
+                return process
+    return None
+
+
+def _jobs_of(folder: Path) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if any(part.startswith(f"{folder}/.snakemake/scripts/") for part in process.cmdline()):
+                yield process
+
+
+def _temporary_files(folder: Path) -> Iterator[Path]:
+    """Temporary files and folders below a folder. Links to folders are followed; each folder is visited once."""
+    visited = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(place)) in visited:
+            folders.clear()
+            continue
+        visited.add(real)
+        temporary = fnmatch.filter([*folders, *files], ".*.tmp")
+        yield from (Path(place, name) for name in temporary)
+        folders[:] = {*folders} - {*temporary}

@@ -76,9 +76,14 @@ def make_private(folder: Path) -> None:
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    if problem := _problem(folder):
+    status, above = folder.lstat(), folder.parent.stat().st_mode
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    is_shared = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    is_replaceable = above & stat.S_IWOTH and not above & stat.S_ISVTX
+    if not is_ours or is_shared or is_replaceable:
         raise UnsafeFolderError(
-            f"{folder}: {problem}. Jobs load code from it: remove it, or set XDG_CACHE_HOME to a folder"
+            f"{folder}: expected a folder of mode 700 that belongs to user {os.geteuid()}, where nobody else can"
+            " replace it. Jobs load code from it: remove it, or set XDG_CACHE_HOME to a folder"
             " that only you can write to"
         )
 
@@ -120,20 +125,6 @@ def _places() -> Iterator[Path]:
     elif os.path.isdir(home):
         yield Path(home, ".cache", _NAME)
     yield Path(tempfile.gettempdir(), f"{_NAME}-{os.geteuid()}")
-
-
-def _problem(folder: Path) -> str | None:
-    """Why another user might write to a folder, or have written to it; None: none but root can."""
-    status, above = folder.lstat(), folder.parent.stat().st_mode
-    if not stat.S_ISDIR(status.st_mode):
-        return "is a link or a file, expected a folder"
-    if status.st_uid != os.geteuid():
-        return f"belongs to user {status.st_uid}, expected {os.geteuid()}"
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return f"has mode {stat.S_IMODE(status.st_mode):o}, expected 700: others may have written to it"
-    if above & stat.S_IWOTH and not above & stat.S_ISVTX:
-        return f"is in {folder.parent}, where everyone may replace it"
-    return None
 
 
 @cache

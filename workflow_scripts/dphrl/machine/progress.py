@@ -1,80 +1,77 @@
 """Progress as whole lines, so that jobs that run at the same time can share one terminal or log."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
-
-from tqdm import tqdm
+from typing import TextIO
 
 _SECONDS_BETWEEN_LINES = 5.0
 # The share that is done before the remaining time is shown: an engine's start would count as the speed of its answers.
 _FORESEEABLE = 0.05
 
 
-class ProgressLines(tqdm):
-    """A tqdm bar that prints a line every few seconds instead of redrawing one."""
+class ProgressLines:
+    """Prints every few seconds how much of a long work is done, and the time left.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs |= {"mininterval": _SECONDS_BETWEEN_LINES, "maxinterval": _SECONDS_BETWEEN_LINES, "miniters": 1}
-        # By the mean speed since the start: a moving mean would count an item from the last printed line on.
-        kwargs |= {"smoothing": 0, "dynamic_ncols": False, "ncols": None, "file": kwargs.get("file") or stream()}
-        kwargs["bar_format"] = (
-            "{desc}: {percentage:3.0f}% {bar:20} {n_fmt}/{total_fmt}{unit}, {elapsed} < {remaining}{postfix}"
-        )
-        super().__init__(*args, **kwargs)
-        self._called = False
+    Args:
+        total: number of items.
+        label: the beginning of each line.
+        unit: name of the items.
+        silent: print nothing.
+        clock: seconds.
 
-    @property
-    def format_dict(self) -> dict[str, Any]:
-        """The values of a line; the remaining time is unknown at the beginning."""
-        values: dict[str, Any] = super().format_dict
-        if self.disable or not self.total:
-            return values
-        if self.n - self.initial < _FORESEEABLE * (self.total - self.initial):
-            values["bar_format"] = values["bar_format"].replace("{remaining}", "?")
-        return values
+    Attributes:
+        n: items that are done.
+        initial: items of these that an earlier process did; None if `reached` was never called.
+    """
 
-    @staticmethod
-    def status_printer(file: TextIO) -> Callable[[str], None]:
-        """A function that prints each status as one line. Blank and repeated statuses are skipped."""
-        last = ""
+    def __init__(
+        self,
+        total: int,
+        label: str | None,
+        unit: str,
+        *,
+        silent: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.n = 0
+        self.initial: int | None = None
+        self._total, self._label, self._unit, self._silent = total, label, unit, silent
+        self._clock, self._began, self._text = clock, clock(), ""
+        self._print()
 
-        def print_status(status: str) -> None:
-            nonlocal last
-            if status.strip() and status != last:
-                file.write(status + "\n")
-                file.flush()
-            last = status
+    def reached(self, n: int) -> None:
+        """Set the number of items that are done. Those of the first call do not count for the speed."""
+        if self.initial is None:
+            self.n = self.initial = n
+        self.update(n - self.n)
 
-        return print_status
+    def update(self, items: int = 1, text: str = "") -> None:
+        """Add items that are done, and a text about them."""
+        self.n += items
+        self.at_work(text)
 
     def at_work(self, text: str) -> None:
         """Say what was done since the last whole item; a line is printed as often as for items."""
-        self.set_postfix_str(text, refresh=False)
-        if not self.disable and time.time() - self.last_print_t >= _SECONDS_BETWEEN_LINES:
-            self.refresh()
-            self.last_print_t: float = time.time()
-
-    def reached(self, n: int) -> None:
-        """Set the number of items that are done. Those of the first call were done before, in no time of this bar."""
-        if not self._called:
-            self._called, self.initial = True, n
-        self.update(n - self.n)
+        self._text = text
+        if self._clock() - self._printed_at >= _SECONDS_BETWEEN_LINES:
+            self._print()
 
     def close(self) -> None:
-        """Print the last line once; tqdm itself would end with an empty one."""
-        if not self.disable:
-            self.disable: bool = True
-            self._decr_instances(self)
-            if self.last_print_n < self.n:
-                self.display()
+        """Print the last line, unless it was."""
+        if self._printed_n < self.n:
+            self._print()
 
-    def moveto(self, n: int) -> None:
-        """Do nothing: tqdm would move to the line of the bar with newlines and escape codes."""
+    def _print(self) -> None:
+        self._printed_at, self._printed_n = self._clock(), self.n
+        seconds, done, left = self._printed_at - self._began, self.n - (self.initial or 0), self._total - self.n
+        # By the mean speed since the start: a moving mean would count an item from the last printed line on.
+        remaining = duration(seconds * left / done) if done > _FORESEEABLE * (done + left) else "?"
+        share = f"{self.n / max(self._total, 1):4.0%} {self.n}/{self._total} {self._unit}"
+        if not self._silent:
+            parts = [f"{self._label}: {share}", f"{duration(seconds)} < {remaining}", self._text]
+            print(", ".join(filter(None, parts)), file=stream(), flush=True)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -40,7 +40,7 @@ class RankJob(BaseModel, ABC):
     Attributes:
         hardware: the block `hardware`.
         label: of messages and progress lines.
-        after_failure: the end of the message about a failed rank: which results are kept, and the next step.
+        after_failure: in the message about a failed rank: which results are kept, and the next step.
     """
 
     # The options of a custom scorer may be infinite.
@@ -83,7 +83,7 @@ def run_on_ranks(job: RankJob, ranks: int, folder: Path, nodes: Nodes = ONE_NODE
         folder: for temporary files that ranks on other machines see too.
 
     Raises:
-        RankError: a rank failed or was killed; the message ends with `after_failure` of the job.
+        RankError: a rank failed or was killed; the message has `after_failure` of the job, and what each rank raised.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
     kind = type(job)
@@ -94,7 +94,8 @@ def run_on_ranks(job: RankJob, ranks: int, folder: Path, nodes: Nodes = ONE_NODE
         try:
             run_ranks(ranks, [*program, str(question), str(answer)], nodes)
         except RankError as error:
-            raise RankError(f"{job.label}: {error}; see the end of this log. {job.after_failure}") from None
+            raised = [file.read_text(encoding="utf-8") for file in sorted(Path(temporary).glob("raised-*.txt"))]
+            raise RankError("\n".join([f"{job.label}: {error}. {job.after_failure}", *raised])) from None
         return json.loads(answer.read_text(encoding="utf-8"))
 
 

@@ -1,6 +1,7 @@
 """The program of one rank: `python -m dphrl.ranks.process MODULE CLASS JOB ANSWER`.
 
-It does the job in the file JOB, which is a `RankJob` of this class; rank 0 writes its answer to the file ANSWER.
+It does the job in the file JOB, which is a `RankJob` of this class; rank 0 writes its answer to the file ANSWER. A rank
+that fails writes what it raised to raised-<rank>.txt next to it.
 """
 
 import json
@@ -13,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from dphrl.machine.cause import described
 from dphrl.machine.private import private_temporary_folder
 from dphrl.machine.progress import send_to
 
@@ -33,8 +35,10 @@ def main(module: str, kind: str, job: str, answer: str) -> NoReturn:
         if os.environ["RANK"] == "0":
             Path(answer).write_text(json.dumps(result), encoding="utf-8")
         status = 0
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        raised = Path(answer).with_name(f"raised-{os.environ['RANK']}.txt")
+        raised.write_text(f"rank {os.environ['RANK']}: {described(error)}", encoding="utf-8")
         status = 1
     sys.stdout.flush()
     # Shutting an engine down takes seconds, and a process group might wait for ranks that are gone.

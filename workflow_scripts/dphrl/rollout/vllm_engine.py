@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch._inductor.config
@@ -248,15 +248,19 @@ def _pack_head(model: nn.Module) -> None:
 
 
 class _Answers(ProgressLines):
-    """Without the speeds that vLLM appends to each line: at its start they are wrong for minutes."""
+    """Lines in place of vLLM's bar. vLLM sets `postfix` to a speed, which is wrong for minutes and is not shown."""
 
-    postfix: Any = property(lambda _: None, lambda _, __: None)
+    postfix = ""
+    format_dict: ClassVar = {"elapsed": math.inf}
+
+    def refresh(self) -> None:
+        """Print nothing: `close` prints the last line."""
 
 
 def _progress(label: str) -> Any:
-    """A factory of vLLM's progress bars: silent while it adds the requests, lines while it answers them."""
+    """A factory of vLLM's progress bars: none while it adds the requests, lines while it answers them."""
 
-    def make(*iterable: Any, **options: Any) -> ProgressLines:
-        return _Answers(*iterable, **{**options, "desc": label, "unit": " responses", "disable": bool(iterable)})
+    def make(requests: Any = None, total: int = 0, **_: Any) -> Any:
+        return _Answers(total, label, "responses") if requests is None else requests
 
     return make

@@ -70,7 +70,7 @@ class Segment:
         if first == 1:
             self._probe(0, sync)
         rows: list[tuple[int, str, float]] = []
-        progress = ProgressLines(total=last - first + 1, desc=label, unit=" step", disable=rank() > 0)
+        progress = ProgressLines(last - first + 1, label, "steps", silent=rank() > 0)
         self.at_work = progress.at_work
         for step in range(first, last + 1):
             before = dict(self.seconds), dict(self.tokens)
@@ -96,8 +96,7 @@ class Segment:
             ]
             self.track(step, {**metrics, **speed(self.seconds, self.tokens, before)}, shown)
             rate = self.tokens["generate"] / max(self.seconds["generate"], 1e-9)
-            progress.set_postfix_str(f"reward {metrics['reward']:.2f}, {rate:.0f} generated tok/s", refresh=False)
-            progress.update()
+            progress.update(text=f"reward {metrics['reward']:.2f}, {rate:.0f} generated tok/s")
         progress.close()
         return SCHEMAS["metrics"].frame(rows)
 
