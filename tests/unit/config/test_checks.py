@@ -26,7 +26,7 @@ MATHS = {"task": "math", "source": "x.jsonl"}
         ("methods.base", {}, "methods.base", "any other name"),
         ("methods.GRPO", {}, "methods.GRPO", "any other name, apart from case"),
         ("checkpoints", {"grpo": "out"}, "checkpoints.grpo", "any other name"),
-        ("replay", {"grpo": {"cross": "x.jsonl"}}, "replay.grpo", "any other name"),
+        ("replay", {"grpo": dict.fromkeys(["in_domain", "cross", "maths"], "x")}, "replay.grpo", "any other name"),
         ("replay", {"other": {"cross": "x.jsonl"}}, "replay.other", "also in_domain"),
         ("toy", None, "policy.base", "the folder of a base model"),
         # Datasets.
