@@ -4,7 +4,6 @@ from snakemake.logging import logger
 
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.checks import notices
-from dphrl.hub import moved
 from dphrl.plan.describe import slow_products
 from dphrl.report.terminal import ambiguous, ending
 
@@ -12,7 +11,7 @@ from dphrl.report.terminal import ambiguous, ending
 onstart:
     files = ", ".join(map(str, workflow.configfiles))
     logger.info(f"run {CONFIG.run}: {files} -> {LAYOUT.root}")
-    logger.info("\n".join([*notices(CONFIG), *PLAN, *slow_products(CONFIG), *moved(LAYOUT.listings())]))
+    logger.info("\n".join([*notices(CONFIG), *PLAN, *slow_products(CONFIG)]))
     # Each finished job starts one more timer of this limit: after 200 jobs the scheduler takes a tenth of a core. No
     # option turns it off (https://github.com/snakemake/snakemake/pull/3744). Private, so for version 9 only.
     if snakemake.__version__.startswith("9."):

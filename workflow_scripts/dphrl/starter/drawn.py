@@ -76,7 +76,7 @@ def draw(config: Config, folder: Path) -> Drawn:
     started = time.perf_counter()
     base = config.policy.base or ""
     hub = model_name(base, folder)
-    policy = snapshot(hub) if hub else folder / base
+    policy = snapshot(hub, hub.patterns)[0] if hub else folder / base
     check_base(policy)
     encode = encoder(policy, config.prompts.template)
     rows, prepared = _prepare(config, train, folder, encode)
