@@ -6,6 +6,7 @@ from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.checks import notices
 from dphrl.plan.describe import slow_products
 from dphrl.report.terminal import ambiguous, ending
+from dphrl.tasks.partition_counts import shortages
 
 
 onstart:
@@ -22,4 +23,6 @@ onsuccess:
     remove_folders(LAYOUT.superseded_at_the_end())
     # A target may leave the page or the audit of an earlier run as they are.
     current = {str(file) for job in workflow.dag.jobs for file in job.output}
-    logger.info("\n".join(filter(None, [ending(LAYOUT, current), ambiguous(Path(LAYOUT.root))])))
+    divided = sorted(current.intersection(LAYOUT.path("partition", draw=draw) for draw in DRAWS))
+    texts = [*shortages(divided), ending(LAYOUT, current), ambiguous(Path(LAYOUT.root))]
+    logger.info("\n".join(filter(None, texts)))
