@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hub_server import Hub, serve
 from huggingface_hub import _tree_cache, constants
+from tiny_models import write_tokenizer
 
 from dphrl.config.errors import ConfigError
 from dphrl.hub import (
@@ -266,6 +267,7 @@ def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) ->
 
 
 def test_a_first_configuration_by_names_alone(hub: Hub, tmp_path: Path) -> None:
+    write_tokenizer(hub.folders["org/model"])
     data, model = str(DATA), "org/model"
     text, lines, _ = starter(Wish("mine", data, model), tmp_path)
     config = yaml.safe_load(text)

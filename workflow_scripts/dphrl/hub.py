@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "hf://"
 # Of a model: no pickles and no code.
-_SMALL_FILES: Final = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
-OF_MODEL: Final = ("*.safetensors", *_SMALL_FILES)
+SMALL_FILES: Final = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
+OF_MODEL: Final = ("*.safetensors", *SMALL_FILES)
 # On the hub, another form of the weights may lie next to them (`original/`, `consolidated.safetensors`).
-_ON_HUB: Final = ("model*.safetensors", "adapter_model.safetensors", *_SMALL_FILES)
+_ON_HUB: Final = ("model*.safetensors", "adapter_model.safetensors", *SMALL_FILES)
 _BARE: Final = re.compile(r"(?P<owner>[\w.-]+)/[\w.-]+(@.+)?")
 _COMMIT: Final = re.compile("[0-9a-f]{40}")
 _DIGEST: Final = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
