@@ -365,12 +365,6 @@ def _schedule(task: str, rows: int, per_step: int) -> dict[str, Any]:
 
 
 def _flow(value: Any) -> str:
-    """A value as YAML in one line; texts are quoted where they would be read as something else."""
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow(str(key))}: {_flow(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, float):
-        return yaml.safe_dump(value).split()[0]  # 2.0e-07: YAML reads 2e-07 as a text
-    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*", value)
-    return str(value) if plain and yaml.safe_load(value) == value else json.dumps(value, ensure_ascii=False)
+    """A value as YAML in one line."""
+    options: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": math.inf}
+    return yaml.safe_dump(value, **options).strip().removesuffix("\n...")
