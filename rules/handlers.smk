@@ -4,10 +4,10 @@ from snakemake.logging import logger
 
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.notices import notices
-from dphrl.hub import moved
 from dphrl.machine.clock import from_the_future
 from dphrl.plan.describe import slow_products
 from dphrl.report.terminal import ending
+from dphrl.tasks.partition_counts import shortages
 
 
 onstart:
@@ -15,7 +15,7 @@ onstart:
         raise SystemExit(ahead)
     files = ", ".join(map(str, workflow.configfiles))
     logger.info(f"run {CONFIG.run}: {files} -> {LAYOUT.root}")
-    logger.info("\n".join([*notices(CONFIG), *PLAN, *slow_products(CONFIG), *moved(LAYOUT.listings())]))
+    logger.info("\n".join([*notices(CONFIG), *PLAN, *slow_products(CONFIG)]))
     # Each finished job starts one more timer of this limit: after 200 jobs the scheduler takes a tenth of a core. No
     # option turns it off (https://github.com/snakemake/snakemake/pull/3744). Private, so for version 9 only.
     if snakemake.__version__.startswith("9."):
@@ -26,4 +26,6 @@ onsuccess:
     remove_folders(LAYOUT.superseded_at_the_end())
     # A target may leave the page or the audit of an earlier run as they are.
     current = {str(file) for job in workflow.dag.jobs for file in job.output}
-    logger.info(ending(LAYOUT, current))
+    divided = sorted(current.intersection(LAYOUT.path("partition", draw=draw) for draw in DRAWS))
+    logger.info("
+".join([*shortages(divided), ending(LAYOUT, current)]))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,7 +21,7 @@ _PATH = re.compile(r"/(?:api/)?(?:models/)?(?P<repo>(?:datasets/)?[^/]+/[^/]+)/?
 
 @dataclass
 class Hub:
-    """A hub's repositories, and how it fails.
+    """A hub's repositories, how it fails, and how it lies.
 
     Attributes:
         folders: by "ORG/NAME" or "datasets/ORG/NAME".
@@ -28,6 +29,11 @@ class Hub:
         errors: status and X-Error-Code of repositories that answer with an error.
         cuts: number of files whose transfer will break off in the middle.
         ranges: the first byte that each request for the content of a file asked for.
+        commit: what it says is the commit of "main"; None: `commits`.
+        entries: changes of each file in a listing.
+        headers: changes of the headers of answers to HEAD.
+        endless: "pages" of a listing, "redirects" or "bodies" that have no end.
+        sent: MiB of the last kind, before compression.
     """
 
     folders: dict[str, Path]
@@ -35,14 +41,22 @@ class Hub:
     errors: dict[str, tuple[int, str]] = field(default_factory=dict)
     cuts: int = 0
     ranges: list[tuple[str, int]] = field(default_factory=list)
+    commit: str | None = None
+    entries: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    endless: str = ""
+    sent: int = 0
     url: str = ""
 
     def entry(self, repo: str, path: str) -> dict[str, Any]:
         """A file in the listing of its repository."""
         data = (self.folders[repo] / path).read_bytes()
-        blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-        large = {"lfs": {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 1}}
-        return {"type": "file", "path": path, "size": len(data), "oid": blob} | (large if path.endswith(_LARGE) else {})
+        entry: dict[str, Any] = {"type": "file", "path": path, "size": len(data)}
+        if path.endswith(_LARGE):
+            # Git has a pointer in place of the file.
+            entry["lfs"] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 100}
+            data = f"version https://git-lfs.github.com/spec/v1\noid sha256:{entry['lfs']['oid']}\n".encode()
+        return entry | {"oid": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()} | self.entries
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -63,16 +77,20 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(404, b"", {"X-Error-Code": "RevisionNotFound"})
         if kind == "tree":
             files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-            return self._answer(200, json.dumps([self.hub.entry(repo, path) for path in files]).encode())
+            following = {"Link": f'<{self.hub.url}{self.path}>; rel="next"'} if self.hub.endless == "pages" else {}
+            return self._answer(200, json.dumps([self.hub.entry(repo, path) for path in files]).encode(), following)
         if kind == "resolve":
             return self._content(repo, file, commit)
-        return self._answer(200, json.dumps({"id": repo.removeprefix("datasets/"), "sha": commit}).encode())
+        told = self.hub.commit or commit
+        return self._answer(200, json.dumps({"id": repo.removeprefix("datasets/"), "sha": told}).encode())
 
     do_HEAD = do_GET
 
     def _content(self, repo: str, file: str, commit: str) -> None:
         if not (self.hub.folders[repo] / file).is_file():
             return self._answer(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
+        if self.hub.endless == "redirects":
+            return self._answer(307, b"", {"Location": self.path})
         entry, data = self.hub.entry(repo, file), (self.hub.folders[repo] / file).read_bytes()
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")[0])
         if self.command == "GET":
@@ -80,7 +98,24 @@ class _Handler(BaseHTTPRequestHandler):
         etag = entry["lfs"]["oid"] if "lfs" in entry else entry["oid"]
         cut = self.command == "GET" and file.endswith(_LARGE) and self.hub.cuts > 0
         self.hub.cuts -= cut
-        self._answer(206 if start else 200, data[start:], {"ETag": f'"{etag}"', "X-Repo-Commit": commit}, cut)
+        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit}
+        if self.command == "GET" and self.hub.endless == "bodies":
+            return self._without_end(headers)
+        self._answer(206 if start else 200, data[start:], headers | self.hub.headers, cut)
+
+    def _without_end(self, headers: dict[str, str]) -> None:
+        """Zeros, compressed, until the client ends the connection."""
+        self.send_response(200)
+        for name, value in {**headers, "Transfer-Encoding": "chunked", "Content-Encoding": "gzip"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        compressor, zeros = zlib.compressobj(wbits=31), bytes(2**20)
+        with suppress(ConnectionError):
+            while True:
+                chunk = compressor.compress(zeros)
+                self.hub.sent += 1
+                if chunk:
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None, cut: bool = False) -> None:
         self.send_response(status)

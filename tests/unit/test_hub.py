@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hub_server import Hub, serve
 from huggingface_hub import _tree_cache, constants
+from tiny_models import write_tokenizer
 
 from dphrl.config.errors import ConfigError
 from dphrl.hub import (
@@ -22,7 +23,6 @@ from dphrl.hub import (
     fetch,
     local_files,
     model_name,
-    moved,
     one_file,
 )
 from dphrl.starter.starter import Wish, starter
@@ -153,7 +153,7 @@ def test_without_a_network_the_cache_is_enough(hub: Hub, tmp_path: Path, monkeyp
     # Without the listing of the commit, files may be missing.
     shutil.rmtree(tmp_path / "cache/models--org--model/trees")
     _offline(monkeypatch)
-    with pytest.raises(HubError, match="no listing of"):
+    with pytest.raises(HubError, match="no listing of the commit"):
         fetch(MODEL)
 
 
@@ -210,8 +210,53 @@ def test_a_file_that_is_not_of_its_commit_is_named(hub: Hub, name: str, part: st
     with pytest.raises(HubError, match=f"{name} {part} the listing"):
         fetch(MODEL)
     blob.write_bytes(b"x")
-    with pytest.raises(HubError, match=f"{name} is not complete"):
+    with pytest.raises(HubError, match=f"{name} has not the"):
         fetch(MODEL)
+
+
+LIES: dict[str, tuple[dict[str, Any], str]] = {
+    "a commit above": ({"commit": "../../../../escaped"}, "says that its commit is '../../../../escaped'"),
+    "an absolute commit": ({"commit": "/tmp/escaped"}, "says that its commit is '/tmp/escaped'"),
+    "a digest above": ({"entries": {"oid": "../../../escaped"}}, r"lists .* with the digest '../../../escaped'"),
+    "a large file's digest": (
+        {"entries": {"lfs": {"oid": "../../escaped", "size": 1, "pointerSize": 1}}},
+        "with the digest '../../escaped'",
+    ),
+    "no text as digest": ({"entries": {"oid": None}}, "with the digest 'None'"),
+    "an entry without size": ({"entries": {"size": None}}, "TypeError"),
+    "an etag above": ({"headers": {"ETag": '"../../../escaped"'}}, "not in its listing .*digest '../../../escaped'"),
+    "a weak etag above": ({"headers": {"ETag": 'W/"../../../escaped"'}}, "not in its listing"),
+    "a linked etag": ({"headers": {"X-Linked-ETag": '"../../../escaped"'}}, "not in its listing"),
+    "another file's etag": ({"headers": {"ETag": f'"{"a" * 40}"'}}, "not in its listing"),
+    "another commit of a file": ({"headers": {"X-Repo-Commit": "../../../escaped"}}, "not in its listing"),
+    "pages without an end": ({"endless": "pages"}, "answers without an end"),
+    "redirects without an end": ({"endless": "redirects"}, "redirects without an end"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_hub_that_lies_is_refused_before_a_file_is_fetched(lie: str, hub: Hub, tmp_path: Path) -> None:
+    before = {path for path in tmp_path.rglob("*") if not path.is_relative_to(tmp_path / "cache")}
+    changes, message = LIES[lie]
+    for name, value in changes.items():
+        setattr(hub, name, value)
+    for bring in (lambda: fetch(MODEL), lambda: one_file(MODEL, "config.json", online=True)):
+        with pytest.raises(HubError, match=f"hf://org/model: .*{message}"):
+            bring()
+    assert hub.ranges == []
+    assert {path for path in tmp_path.rglob("*") if not path.is_relative_to(tmp_path / "cache")} == before
+    assert not any(path.is_file() for path in (tmp_path / "cache").rglob("snapshots/*"))
+    assert not any((tmp_path / "cache").rglob("*escaped*"))
+    assert not Path("/tmp/escaped").exists()
+
+
+def test_a_body_that_is_longer_than_its_listing_ends_the_transfer(hub: Hub, tmp_path: Path) -> None:
+    """It is gzip, so few bytes are sent; 10 MiB come at a time."""
+    hub.endless = "bodies"
+    with pytest.raises(HubError, match="the hub sends more than 16,777,216 bytes"):
+        fetch(DATA)
+    assert hub.sent < 10 * 2**10
+    assert not [path for path in (tmp_path / "cache").rglob("*.incomplete")]
 
 
 def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) -> None:
@@ -221,20 +266,8 @@ def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) ->
         cached_files(listing)
 
 
-def test_a_moved_branch_is_reported_and_a_commit_is_not(hub: Hub, tmp_path: Path, monkeypatch: Any) -> None:
-    path = _listing(tmp_path, MODEL, "model.base.json")
-    listings = {str(path): "hf://org/model", str(tmp_path / "not yet"): "hf://org/other"}
-    assert [*moved(listings)] == []
-    hub.commits["org/model"] = "2" * 40
-    (line,) = moved(listings)
-    kept = "the run keeps commit 111111111111, now it is 222222222222"
-    take = f"to take it, delete {path} and name it once as the target; all later jobs run again"
-    assert line == f"hf://org/model has moved: {kept}; {take}"
-    _offline(monkeypatch)
-    assert [*moved(listings)] == []
-
-
 def test_a_first_configuration_by_names_alone(hub: Hub, tmp_path: Path) -> None:
+    write_tokenizer(hub.folders["org/model"])
     data, model = str(DATA), "org/model"
     text, lines, _ = starter(Wish("mine", data, model), tmp_path)
     config = yaml.safe_load(text)

@@ -28,7 +28,7 @@ from dphrl.sample_files.records import SourceError
 from dphrl.scoring.factory import load_scorer
 from dphrl.scoring.tables import score_rollouts
 from dphrl.tasks.partition import candidates
-from dphrl.tasks.partition_counts import NothingToTrainError, require_questions, sizes, thresholds
+from dphrl.tasks.partition_counts import NothingToTrainError, require_questions, shortages, sizes, thresholds
 from dphrl.tasks.prepare import prepare
 from dphrl.training.job import SegmentJob, _online_prompts, train_segment
 
@@ -104,26 +104,38 @@ def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None:
     more = "5 or more: 1, 4 or more: 1, 3 or more: 2, 2 or more: 2, 1 or more: 2"
     assert thresholds(divided.lazy()) == more
     with pytest.raises(NothingToTrainError) as caught:
-        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True)
+        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True, explores=True)
     message = str(caught.value)
-    said = "D_pef is empty, and demo-dph_f-s1 rehearses it. Lower partition.pef_min_correct"
+    said = "demo-dph_f-s1 cannot start. D_pef is empty. Lower partition.pef_min_correct"
     assert message.startswith(f"0 near-perfect (D_pef), 3 exploration (D_exp), 0 dropped: {said}")
-    require_questions(divided.lazy(), "demo-grpo-s1", rehearses=False)
+    require_questions(divided.lazy(), "demo-grpo-s1", rehearses=False, explores=False)
     assert f"before refinement: {more}" in message
 
 
 def test_without_any_right_sample_no_threshold_is_proposed() -> None:
     divided = candidates(gold("a"), verdicts({"a": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
     with pytest.raises(NothingToTrainError, match="No training question has a right sample"):
-        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True)
+        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True, explores=True)
+
+
+def test_an_empty_d_exp_stops_what_explores_it_and_the_run_says_so(tmp_path: Path) -> None:
+    divided = candidates(gold("ab"), verdicts({"a": 8, "b": 8}, 8), 8, PartitionConfig(pef_min_correct=6))
+    with pytest.raises(NothingToTrainError, match=r"D_exp is empty\. Raise partition\.pef_min_correct"):
+        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True, explores=True)
+    require_questions(divided.lazy(), "demo-rkl-s1", rehearses=False, explores=False)
+    divided.write_parquet(tmp_path / "final.parquet")
+    (line,) = shortages([str(tmp_path / "final.parquet")])
+    assert line.startswith(
+        f"{tmp_path}/final.parquet: 2 near-perfect (D_pef), 0 exploration (D_exp), 0 dropped. D_exp is"
+    )
 
 
 def test_nothing_is_trained_where_all_questions_are_dropped() -> None:
     rules = PartitionConfig(pef_min_correct=6, drop_all_wrong=True)
     divided = candidates(gold("ab"), verdicts({"a": 0, "b": 0}, 8), 8, rules)
-    message = r"0 near-perfect \(D_pef\), 0 exploration \(D_exp\), 2 dropped: demo-grpo-s1 has no question"
+    message = r"0 near-perfect \(D_pef\), 0 exploration \(D_exp\), 2 dropped: demo-grpo-s1 cannot start"
     with pytest.raises(NothingToTrainError, match=message):
-        require_questions(divided.lazy(), "demo-grpo-s1", rehearses=False)
+        require_questions(divided.lazy(), "demo-grpo-s1", rehearses=False, explores=False)
 
 
 def test_the_audit_decodes_the_rollouts_of_an_empty_d_pef() -> None:
@@ -313,7 +325,7 @@ def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> Non
 
 def test_a_training_that_rehearses_an_empty_d_pef_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
     job = segment_job(tmp_path, {"rollout_on": "exp", "divergence": "forward_kl"})
-    with pytest.raises(NothingToTrainError, match="mine-dph_f-s1 rehearses it"):
+    with pytest.raises(NothingToTrainError, match=r"mine-dph_f-s1 cannot start\. D_pef is empty"):
         train_segment(job.model_copy(update={"reference": "responses.safetensors"}))
 
 

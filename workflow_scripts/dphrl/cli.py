@@ -138,7 +138,7 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--field", metavar="OURS=THEIRS", action="append", type=_pair, default=[], help=help_)
     add("--gpu-gib", type=float, default=80.0, help="memory of a GPU in GiB (default: 80)")
     add("--cpu", action="store_true", help="a machine without GPUs: small models only")
-    help_ = "draw 8 answers to 16 questions here, and set lengths and the place of an answer by them; minutes"
+    help_ = "draw 8 answers to 16 questions here, and set their length and the place of an answer by them; minutes"
     add("--draw", action="store_true", help=help_)
 
 

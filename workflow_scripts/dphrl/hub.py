@@ -8,25 +8,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from huggingface_hub import RepoFile
+    from httpx2 import Response
+    from huggingface_hub._tree_cache import TreeCacheEntry
 
 PREFIX: Final = "hf://"
 # Of a model: no pickles and no code.
-_SMALL_FILES: Final = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
-OF_MODEL: Final = ("*.safetensors", *_SMALL_FILES)
+SMALL_FILES: Final = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
+OF_MODEL: Final = ("*.safetensors", *SMALL_FILES)
 # On the hub, another form of the weights may lie next to them (`original/`, `consolidated.safetensors`).
-_ON_HUB: Final = ("model*.safetensors", "adapter_model.safetensors", *_SMALL_FILES)
+_ON_HUB: Final = ("model*.safetensors", "adapter_model.safetensors", *SMALL_FILES)
 _BARE: Final = re.compile(r"(?P<owner>[\w.-]+)/[\w.-]+(@.+)?")
-_TRIES: Final = 3
-_SECONDS: Final = 5.0
+_COMMIT: Final = re.compile("[0-9a-f]{40}")
+_DIGEST: Final = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+# Answers that the listing may have, and each file: pages have 1,000 files, and a file has redirects and new tries.
+_ANSWERS: Final = 100
+# Bytes of an answer of the listing.
+_LONGEST: Final = 2**24
+_OTHER_HUB: Final = "take another hub (HF_ENDPOINT)"
+# Transfers by hf_xet pass no check of this module; 0 turns them on.
+os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
 
 
 class HubError(ValueError):
@@ -116,18 +127,15 @@ def _parsed(text: str) -> HubName:
 def fetch(name: HubName) -> dict[str, Any]:
     """Bring the files of a name into the cache, check them, and list them: id, kind, revision, commit, files.
 
-    Files that are complete in the cache are not fetched again. A transfer that breaks off goes on where it was; one
-    that the end of the process cut starts again.
+    Files that are complete in the cache are not fetched again.
 
     Raises:
-        HubError: a file cannot be fetched, there is no space, or a file differs from the listing of its commit.
+        HubError: as `snapshot`, or a file differs from the listing of its commit.
     """
-    folder = snapshot(name)
-    files = {}
-    for entry in _entries(name, folder.name):
-        file = folder / entry.path
-        sha256 = _checked(name, file, entry)
-        files[entry.path] = {"size": entry.size, "sha256": sha256}
+    folder, entries = snapshot(name, name.patterns)
+    files = {
+        path: {"size": entry.size, "sha256": _checked(name, folder / path, entry)} for path, entry in entries.items()
+    }
     if name.kind == "model" and not any(path.endswith(".safetensors") for path in files):
         raise HubError(f"{name}: it has no model*.safetensors; pickled weights are not loaded: take a converted model")
     if name.kind == "dataset" and not files:
@@ -135,94 +143,175 @@ def fetch(name: HubName) -> dict[str, Any]:
     return {"id": name.id, "kind": name.kind, "revision": name.revision, "commit": folder.name, "files": files}
 
 
-def snapshot(name: HubName) -> Path:
-    """The folder of a name in the cache, with its files, which are fetched where they are missing.
+def snapshot(name: HubName, patterns: dict[str, list[str]]) -> tuple[Path, dict[str, TreeCacheEntry]]:
+    """The folder of a name in the cache, and its files that fit the patterns, by path; what is missing is fetched.
 
     Raises:
-        HubError: a file cannot be fetched, or there is no space.
+        HubError: a file cannot be fetched, there is no space, or the hub answers with what it cannot have.
     """
-    import httpx2
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import DryRunError
+    from huggingface_hub import HfApi, constants, snapshot_download
+    from huggingface_hub.file_download import repo_folder_name
+    from huggingface_hub.utils import filter_repo_objects
 
-    options: dict[str, Any] = {"repo_type": name.kind, "revision": name.revision, **name.patterns}
-    for tried in range(1, _TRIES + 1):
-        try:
-            try:
-                planned = snapshot_download(name.id, dry_run=True, **options)
-            except DryRunError:  # The hub cannot be asked; the call below says why, or finds all in the cache.
-                planned = []
-            _check_space(name, sum(file.file_size for file in planned if file.will_download))
-            return Path(snapshot_download(name.id, **options))
-        except httpx2.TransportError as error:
-            # The library tries again where a server answers with an error, not where a connection breaks off.
-            if tried == _TRIES:
-                raise HubError(f"{name}: the connection broke off ({error!r}); run snakemake again") from None
-        except (OSError, ValueError) as error:
-            raise HubError(f"{name}: {_sentence(name, error)}") from None
-    raise AssertionError
+    place: dict[str, Any] = {"repo_id": name.id, "repo_type": name.kind}
+    storage = Path(constants.HF_HUB_CACHE).expanduser().resolve() / repo_folder_name(**place)
+    with _checked_answers(name) as answers:
+        revision = HfApi().resolve_revision(revision=name.revision, **place)
+        if not _COMMIT.fullmatch(revision.resolved):
+            (storage / "refs" / revision).unlink(missing_ok=True)  # the library keeps what it is told
+            raise HubError(f"{name}: the hub says that its commit is {revision.resolved!r}; {_OTHER_HUB}")
+        listed = _listing(name, storage, revision.resolved)
+        entries = {path: listed[path] for path in filter_repo_objects(listed, **patterns)}
+        _check_space(name, storage, revision.resolved, entries)
+        answers.expect(revision.resolved, entries)
+        return Path(snapshot_download(revision=revision, **patterns, **place)), entries
 
 
-def _check_space(name: HubName, needed: int) -> None:
-    from huggingface_hub.constants import HF_HUB_CACHE
+@dataclass
+class _Answers:
+    """Checks of the answers of a hub, which may be anybody's server (HF_ENDPOINT).
 
-    cache = Path(HF_HUB_CACHE)
-    existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    free = shutil.disk_usage(existing).free
+    huggingface_hub makes paths of the headers X-Repo-Commit and ETag, and reads pages and bodies to their end.
+
+    Attributes:
+        left: number of answers that may follow.
+        longest: bytes of an answer.
+        commit, digests: of the listing; none is expected before it is there.
+    """
+
+    name: HubName
+    left: int = _ANSWERS
+    longest: int = _LONGEST
+    commit: str = ""
+    digests: Collection[str] = ()
+
+    def expect(self, commit: str, entries: Mapping[str, TreeCacheEntry]) -> None:
+        """From now on the files of a listing are expected."""
+        self.commit, self.digests = commit, {_digest(entry) for entry in entries.values()}
+        self.left = _ANSWERS * len(entries)
+        self.longest = max([_LONGEST, *(entry.size for entry in entries.values())])
+
+    def check(self, response: Response) -> None:
+        """Refuse an answer by its number and headers, and end its body where it is too long."""
+        self.left -= 1
+        if self.left < 0:
+            raise HubError(f"{self.name}: the hub answers without an end; {_OTHER_HUB}")
+        if response.request.method == "HEAD":
+            commit = response.headers.get("X-Repo-Commit", self.commit)
+            etag = response.headers.get("X-Linked-ETag") or response.headers.get("ETag", "")
+            digest = etag.removeprefix("W/").strip('"')
+            if commit != self.commit or not (response.is_error or digest in {"", *self.digests}):
+                not_listed = f"commit {commit!r}, digest {digest!r}"
+                raise HubError(
+                    f"{self.name}: the hub has a file that is not in its listing ({not_listed}); {_OTHER_HUB}"
+                )
+        response.iter_bytes = partial(self._limited, response.iter_bytes)  # type: ignore[method-assign]
+
+    def _limited(self, read: Callable[[int | None], Iterator[bytes]], chunk_size: int | None = None) -> Iterator[bytes]:
+        """The bytes of a body after decompression."""
+        length = 0
+        for chunk in read(chunk_size):
+            length += len(chunk)
+            if length > self.longest:
+                raise HubError(f"{self.name}: the hub sends more than {self.longest:,} bytes; {_OTHER_HUB}")
+            yield chunk
+
+
+@contextmanager
+def _checked_answers(name: HubName) -> Iterator[_Answers]:
+    """Check each answer that huggingface_hub gets meanwhile; any error of it names the hub's name."""
+    from huggingface_hub import close_session, get_session
+
+    answers = _Answers(name)
+    get_session().event_hooks["response"].append(answers.check)
+    try:
+        yield answers
+    except HubError:
+        raise
+    except Exception as error:  # of any type: the library trusts the form of an answer
+        raise HubError(f"{name}: {_sentence(name, error)}") from None
+    finally:
+        close_session()  # with the check
+
+
+def _digest(entry: TreeCacheEntry) -> str:
+    """The digest by which a file of a listing is stored: sha256 of a large file, else git's sha1."""
+    return str(entry.lfs_sha256 or entry.blob_id)
+
+
+def _listing(name: HubName, storage: Path, commit: str) -> dict[str, TreeCacheEntry]:
+    """All files of a commit by path: from the cache, else of the hub, which the cache then keeps."""
+    from huggingface_hub import HfApi, RepoFile
+
+    # Private: the public get_cached_repo_tree leaves out the sha256 of large files.
+    from huggingface_hub._tree_cache import TreeCacheEntry, read_tree_cache, write_tree_cache
+
+    cached = listed = read_tree_cache(str(storage), commit)
+    if listed is None:
+        tree = HfApi().list_repo_tree(name.id, recursive=True, revision=commit, repo_type=name.kind)
+        files = [entry for entry in tree if isinstance(entry, RepoFile)]
+        large = {file.path: (file.lfs.sha256, file.lfs.size) for file in files if file.lfs}
+        listed = {file.path: TreeCacheEntry(file.size, file.blob_id, *large.get(file.path, ())) for file in files}
+    for path, entry in listed.items():
+        if not _DIGEST.fullmatch(_digest(entry)):
+            raise HubError(f"{name}: the hub lists {path} with the digest {_digest(entry)!r}; {_OTHER_HUB}")
+    if cached is None:
+        write_tree_cache(str(storage), commit, listed)
+    return listed
+
+
+def _check_space(name: HubName, storage: Path, commit: str, entries: Mapping[str, TreeCacheEntry]) -> None:
+    missing = [
+        entry.size
+        for path, entry in entries.items()
+        if not ((storage / "snapshots" / commit / path).exists() or (storage / "blobs" / _digest(entry)).exists())
+    ]
+    existing = next(folder for folder in (storage, *storage.parents) if folder.exists())
+    needed, free = sum(missing), shutil.disk_usage(existing).free
     if needed > free:
-        text = f"{needed / 1e9:.1f} GB are needed in {cache}, {free / 1e9:.1f} GB are free: free space, or set HF_HOME"
-        raise HubError(text)
+        sizes = f"{needed / 1e9:.1f} GB are needed in {storage.parent}, {free / 1e9:.1f} GB are free"
+        raise HubError(f"{name}: {sizes}: free space, or set HF_HOME")
 
 
 def _sentence(name: HubName, error: Exception) -> str:
     """The cause of an error of huggingface_hub and the next step; without its text, which may have addresses."""
+    import httpx2
     from huggingface_hub import errors
 
+    no_folder = "for a folder on this machine, its path is missing"
+    missing = f"it is not in the cache (HF_HOME), and the hub cannot be reached; {no_folder}"
     sentences: dict[type[Exception], str] = {
-        HubError: str(error),
         errors.GatedRepoError: f"access is gated: accept its terms on the page of {name.id}, then `hf auth login`",
         errors.RepositoryNotFoundError: "there is none of this name, or it is private: check the name, or `hf auth "
-        "login`; for a folder on this machine, its path is missing",
+        f"login`; {no_folder}",
         errors.RevisionNotFoundError: f"there is no revision {name.revision}: take a branch, a tag or a commit",
-        errors.RemoteEntryNotFoundError: "it has no such file",
         errors.IncompleteSnapshotError: "the cache (HF_HOME) lacks some of its files, and the hub cannot be reached",
-        errors.LocalEntryNotFoundError: "it is not in the cache (HF_HOME), and the hub cannot be reached; for a folder "
-        "on this machine, its path is missing",
+        errors.RevisionResolutionError: missing,
+        errors.OfflineModeIsEnabled: "the cache (HF_HOME) has no listing of the commit: fetch it once with a network",
+        errors.LocalEntryNotFoundError: missing,
+        httpx2.TooManyRedirects: f"the hub redirects without an end; {_OTHER_HUB}",
+        httpx2.TransportError: "the connection broke off; run the same command again",
     }
-    sentence = next((text for kind, text in sentences.items() if isinstance(error, kind)), None)
-    if sentence is None and isinstance(error, errors.HfHubHTTPError):
+    if isinstance(error, errors.HfHubHTTPError) and not isinstance(error, tuple(sentences)):
         return f"the hub answered with status {error.response.status_code}; try again later"
-    return sentence or f"{type(error).__name__}: {error}"
+    return next(
+        (text for kind, text in sentences.items() if isinstance(error, kind)), f"{type(error).__name__}: {error}"
+    )
 
 
-def _entries(name: HubName, commit: str) -> list[RepoFile]:
-    """The files that a run takes, by the listing of a commit that huggingface_hub stored."""
-    from huggingface_hub import get_cached_repo_tree
-    from huggingface_hub.errors import CachedRepoTreeNotFoundError
-    from huggingface_hub.utils import filter_repo_objects
-
-    try:
-        # Without its listing a cache does not show that files are missing.
-        entries = get_cached_repo_tree(name.id, repo_type=name.kind, revision=commit)
-    except CachedRepoTreeNotFoundError:
-        raise HubError(f"{name}: the cache has no listing of {commit}: fetch it once with a network") from None
-    return list(filter_repo_objects(entries, key=lambda entry: entry.path, **name.patterns))
-
-
-def _checked(name: HubName, file: Path, entry: RepoFile) -> str:
+def _checked(name: HubName, file: Path, entry: TreeCacheEntry) -> str:
     """The sha256 of a file of the cache, after a comparison with its entry in the listing."""
     again = f"remove it from the cache ({file}) and run snakemake again"
     if not file.is_file() or file.stat().st_size != entry.size:
-        raise HubError(f"{name}: {entry.path} is not complete; {again}")
+        raise HubError(f"{name}: {file.name} has not the {entry.size:,} bytes of its listing; {again}")
     with file.open("rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    if entry.lfs is not None:
-        same = sha256 == entry.lfs.sha256
-    else:
+    digest = sha256
+    if entry.lfs_sha256 is None:
         content = file.read_bytes()
-        same = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == entry.blob_id
-    if not same:
-        raise HubError(f"{name}: {entry.path} differs from the listing of its commit; {again}")
+        digest = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    if digest != _digest(entry):
+        raise HubError(f"{name}: {file.name} differs from the listing of its commit; {again}")
     return sha256
 
 
@@ -280,42 +369,12 @@ def one_file(name: HubName, file: str, *, online: bool) -> Path | None:
     """One file of a name, by its path there; None where there is none, or offline where the cache lacks it.
 
     Raises:
-        HubError: the hub cannot be asked.
+        HubError: online, as `snapshot`.
     """
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError
+    from huggingface_hub import try_to_load_from_cache
 
-    options: dict[str, Any] = {"repo_type": name.kind, "revision": name.revision, "local_files_only": not online}
-    try:
-        return Path(hf_hub_download(name.id, file, **options))
-    except EntryNotFoundError as error:
-        if online and isinstance(error, FileNotFoundError):
-            raise HubError(f"{name}: {_sentence(name, error)}") from None
-        return None
-    except OSError as error:
-        raise HubError(f"{name}: {_sentence(name, error)}") from None
-
-
-def moved(listings: Mapping[str, str]) -> Iterator[str]:
-    """A line for each name whose branch or tag has another commit now than its listing; nothing without a network.
-
-    Args:
-        listings: the name of each, by the path; a listing that is not there yet is left out.
-    """
-    for path, name in listings.items():
-        if not Path(path).is_file():
-            continue
-        from huggingface_hub import HfApi  # half a second, at the start of every run
-
-        listed = json.loads(Path(path).read_text(encoding="utf-8"))
-        try:
-            now = HfApi().repo_info(
-                listed["id"], repo_type=listed["kind"], revision=listed["revision"], timeout=_SECONDS
-            )
-        except Exception:  # Any failure: a run that has its files does not depend on the hub.
-            return
-        if now.sha != listed["commit"]:
-            yield (
-                f"{name} has moved: the run keeps commit {listed['commit'][:12]}, now it is {str(now.sha)[:12]}; to "
-                f"take it, delete {path} and name it once as the target; all later jobs run again"
-            )
+    if online:
+        folder, entries = snapshot(name, {"allow_patterns": [file]})
+        return folder / file if file in entries else None
+    cached = try_to_load_from_cache(name.id, file, revision=name.revision, repo_type=name.kind)
+    return Path(cached) if isinstance(cached, str) else None

@@ -146,13 +146,15 @@ def test_names_of_the_hub_have_listings_and_paths_have_none(tmp_path: Path) -> N
         evaluate={"datasets": ["cross"]},
         checkpoints={"trl": ["org/a@x", "org/b"], "mine": str(tmp_path)},
     )
-    assert {Path(path).name: name for path, name in layout.listings().items()} == {
-        "model.start.json": "hf://org/base",
-        "supervised.json": "hf://datasets/org/rows/start.jsonl",
-        "model.trl-s1.json": "hf://org/a@x",
-        "model.trl-s2.json": "hf://org/b",
-        "data.cross.json": "hf://datasets/org/data@v1/main/train.jsonl",
+    names = {
+        "model.start": "hf://org/base",
+        "supervised": "hf://datasets/org/rows/start.jsonl",
+        "model.trl-s1": "hf://org/a@x",
+        "model.trl-s2": "hf://org/b",
+        "data.cross": "hf://datasets/org/data@v1/main/train.jsonl",
     }
+    assert {listed: str(name) for listed, name in layout.hub_names().items()} == names
+    assert set(layout.listings()) == {f"results/run/hub/{listed}.json" for listed in names}
     assert layout.files_of_model({"model": "trl-s2/step0"}) == ["results/run/hub/model.trl-s2.json"]
     # No pickles, and nothing of the optimizer.
     assert layout.files_of_model({"model": "mine"}) == [str(tmp_path / "model.safetensors")]

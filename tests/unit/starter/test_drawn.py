@@ -1,6 +1,5 @@
 """`dphrl init --draw`: lengths and the place of an answer come from answers of the user's model."""
 
-import json
 from pathlib import Path
 
 import polars as pl
@@ -48,16 +47,7 @@ def test_the_rule_that_finds_answers_and_the_lengths_that_they_need(
     # Answers have 20 tokens on average, and prompts 41. The configuration without --draw has 64 and 64.
     lengths = {plan["max_tokens"] for plan in config.sampling.model_dump().values()}
     assert {config.train.max_tokens, *lengths} == {64}
-    assert (config.prompts.max_tokens, config.engine.max_model_len) == (128, 192)
-
-
-def test_longer_questions_of_the_evaluation_count_for_the_prompts(world: Path) -> None:
-    train = world / "world/questions/train.jsonl"
-    rows = [json.loads(line) for line in train.read_text().splitlines()]
-    longer = (json.dumps(row | {"prompt": row["prompt"] * 2}) + "\n" for row in rows)
-    (world / "test.jsonl").write_text("".join(longer))
-    arguments = ("--data", str(train), "--databases", "world/databases", "--model", str(BASE), "--test", "test.jsonl")
-    assert init(*arguments).prompts.max_tokens > 128
+    assert (config.prompts.max_tokens, config.engine.max_model_len) == (64, 128)
 
 
 def test_a_model_that_solves_nothing_is_told_apart(
@@ -71,7 +61,6 @@ def test_a_model_that_solves_nothing_is_told_apart(
     printed = capsys.readouterr().out
     assert "RL cannot start from this model: no answer is right (docs/how-to/supervised-start.md)" in printed
     assert "Too many were cut off" in printed
-    assert "by the answers that were drawn" not in Path("drawn.yaml").read_text()
 
 
 def test_a_model_without_a_near_perfect_question_is_told_apart() -> None:

@@ -172,9 +172,9 @@ class Layout:
             data["supervised"] = data_name(supervised.source)
         return {name: hub_name for name, hub_name in {**models, **data}.items() if hub_name}
 
-    def listings(self) -> dict[str, str]:
-        """The path of each listing, with the name of the hub that it lists."""
-        return {self.path("hub", of=name): str(hub_name) for name, hub_name in self.hub_names().items()}
+    def listings(self) -> list[str]:
+        """The listing of each name of the hub."""
+        return [self.path("hub", of=name) for name in self.hub_names()]
 
     def files_of_model(self, wildcards: Mapping[str, str]) -> list[str]:
         """The files that a run takes of a model's folder, without subfolders; for the hub its listing."""

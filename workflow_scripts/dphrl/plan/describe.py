@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from dphrl.config.notices import strengths
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import read_config
+from dphrl.config.notices import strengths
 from dphrl.hub import model_config, model_name
 from dphrl.machine.progress import counted, duration
 from dphrl.plan.memory import (

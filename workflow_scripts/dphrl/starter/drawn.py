@@ -33,8 +33,8 @@ _SAMPLES: Final = 8
 _RULES: Final = {"math": ("boxed", "final"), "sql": ("fenced", "bare")}
 # Tokens of the longest answer that is waited for.
 _PATIENCE: Final = {"cpu": 512, "cuda": 2048}
-# Rows whose prompts are measured; with a database each takes milliseconds.
-_MEASURED: Final = 2000
+# Rows of which the questions are drawn.
+_LOOKED_AT: Final = 2000
 # A limit is so many times the longest length, since answers may grow in training, and a multiple of 64 tokens.
 _ROOM, _MULTIPLE = 1.5, 64
 # With more answers cut off than this share, their lengths say little.
@@ -47,13 +47,11 @@ class Drawn:
 
     Attributes:
         rule: the value of `scoring.<task>.answer` with the most right answers; "" for a custom scorer.
-        prompt_tokens: limit for prompts.
         response_tokens: limit for responses; None where too many answers were cut off.
         report: lines for the user.
     """
 
     rule: str
-    prompt_tokens: int
     response_tokens: int | None
     report: str
 
@@ -76,11 +74,10 @@ def draw(config: Config, folder: Path) -> Drawn:
     started = time.perf_counter()
     base = config.policy.base or ""
     hub = model_name(base, folder)
-    policy = snapshot(hub) if hub else folder / base
+    policy = snapshot(hub, hub.patterns)[0] if hub else folder / base
     check_base(policy)
     encode = encoder(policy, config.prompts.template)
     rows, prepared = _prepare(config, train, folder, encode)
-    others = [_prepare(config, name, folder, encode)[1] for name in config.datasets if name != train]
     prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
     plan = PlanConfig(**config.sampling.presample.model_dump() | {"n": _SAMPLES, "max_tokens": limit})
     asked = prompts.select("prompt_id", "prompt_token_ids").iter_rows()
@@ -107,24 +104,23 @@ def draw(config: Config, folder: Path) -> Drawn:
     ]
     if cut > _CUT:
         report.append("Too many were cut off, so the limits of responses are still the paper's.")
-    lengths_of = (of_set.prompts["prompt_token_ids"] for of_set in (prepared, *others) if of_set.prompts.height)
-    prompt = max(map(_limit, lengths_of))
+        return Drawn(rule, None, "\n".join(report))
     # A few answers without an end set no limit.
-    response = None if cut > _CUT else _limit(answers.filter(~cut_off)["token_ids"])
-    if response:
-        report.append(f"  limit of responses: {response:,} tokens, {_ROOM} times the longest answer that ended")
-    return Drawn(rule, prompt, response, "\n".join(report))
+    longest = max(answers.filter(~cut_off)["token_ids"].list.len())
+    response = _MULTIPLE * math.ceil(_ROOM * longest / _MULTIPLE)
+    report.append(f"  limit of responses: {response:,} tokens, {_ROOM} times the longest answer that ended")
+    return Drawn(rule, response, "\n".join(report))
 
 
 def _prepare(
     config: Config, name: str, folder: Path, encode: Callable[[list[dict[str, str]]], list[int]]
 ) -> tuple[list[dict[str, Any]], Prepared]:
-    """Rows of a dataset, at most `_MEASURED` from all of its file, and their prompts."""
+    """Rows of a dataset, at most `_LOOKED_AT` from all of its file, and their prompts."""
     dataset, hub = config.datasets[name], data_name(config.datasets[name].source)
     source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
     assert source is not None
     rows = read_source(source)
-    rows = rows[:: math.ceil(len(rows) / _MEASURED)]
+    rows = rows[:: math.ceil(len(rows) / _LOOKED_AT)]
     (databases, fields), longest = _reading(dataset, folder), config.prompts.max_tokens
     return rows, prepare(rows, dataset.task, source.name, encode, longest, databases=databases, fields=fields)
 
@@ -159,8 +155,3 @@ def _findings(verdicts: Mapping[str, pl.DataFrame], rule: str, task: str, thresh
             "  DPH-RL may have nothing to rehearse: lower partition.pef_min_correct, or give the model a supervised"
             " start (docs/how-to/supervised-start.md)"
         )
-
-
-def _limit(tokens: pl.Series) -> int:
-    """The limit for the lengths of these lists of tokens."""
-    return _MULTIPLE * math.ceil(_ROOM * max(tokens.list.len()) / _MULTIPLE)

@@ -1,15 +1,19 @@
 """A first configuration for a file of questions: task and fields, then a template of the task with its values."""
 
 import json
+import math
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import polars as pl
 import yaml
 
 from dphrl.config.blocks.data import MATH, SQL
@@ -17,13 +21,15 @@ from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import load_config
 from dphrl.config.places import check_files
-from dphrl.hub import data_name, model_config, model_name, one_file
+from dphrl.hub import SMALL_FILES, data_name, model_name, one_file, snapshot
+from dphrl.machine.progress import counted
 from dphrl.plan.describe import at_start, faster_dtype, shape_of
 from dphrl.plan.memory import LESS_MEMORY, Setting, phases
 from dphrl.sample_files.records import SourceError, read_source
 from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prepare import prepare
+from dphrl.tasks.tokens import encoder
 
 if TYPE_CHECKING:
     from dphrl.starter.drawn import Drawn
@@ -111,11 +117,11 @@ def _renamed(rows: Sequence[Mapping[str, Any]], task: str) -> dict[str, str]:
 
 
 _METHOD = "dph_js"
-_DEFAULTS = {"prompts": 16000, "positions": 20480, "per_step": 128}
+_DEFAULTS = {"positions": 20480, "per_step": 128}
 # Table 7 of arXiv 2509.07430: length of a response and passes over the questions. Other tasks use the values of SQL.
 _RESPONSE, _EPOCHS = {SQL: 4096, MATH: 2048}, {SQL: 4, MATH: 8}
-# Rows whose prompts are made here, to say how many are questions.
-_TRIED = 200
+# Limits of lengths are multiples of so many tokens.
+_MULTIPLE = 64
 
 
 @dataclass(frozen=True)
@@ -176,17 +182,16 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
         ConfigError: a file or folder is not there, or the model fits on no number of GPUs.
         ValueError, OSError: a file of questions cannot be read, or has no question.
     """
-    sources = {"train": wish.data} | ({"test": wish.test} if wish.test else {})
-    read = {name: _dataset(wish, source, folder) for name, source in sources.items()}
-    datasets = {name: entry for name, (entry, _, _) in read.items()}
     model = _model(wish, folder)
-    task, rows = datasets["train"]["task"], read["train"][2]
+    sources = {"train": wish.data} | ({"test": wish.test} if wish.test else {})
+    read = {name: _dataset(wish, source, folder, model) for name, source in sources.items()}
+    task, rows = read["train"].entry["task"], read["train"].rows
     # The largest power of two up to a quarter of the questions.
     per_step = min(_DEFAULTS["per_step"], 1 << (max(rows // 4, 2).bit_length() - 1))
 
     def configured(hardware: Mapping[str, Any], drawn: "Drawn | None" = None) -> tuple[str, Config]:
         schedule = _schedule(task, rows, max(per_step, 2 * hardware.get("ranks", 1)))
-        text = _text(wish, datasets, model, schedule, hardware, drawn)
+        text = _text(wish, read, model, schedule, hardware, drawn)
         return text, load_config(yaml.safe_load(text))
 
     text, config = configured({})
@@ -194,7 +199,7 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
         text, config = configured(hardware)
     check_files(config, folder)
     list(at_start(config, folder))
-    report = [line for _, line, _ in read.values()]
+    report = [line for dataset in read.values() for line in dataset.report(config)]
     if wish.draw:
         from dphrl.starter.drawn import draw  # with torch, which a first configuration does not need
 
@@ -204,8 +209,31 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
     return text, "\n".join(report), config.hardware.ranks
 
 
-def _dataset(wish: Wish, source: str, folder: Path) -> tuple[dict[str, Any], str, int]:
-    """The entry of a dataset, what was found in its file, and its number of rows."""
+class _Dataset(NamedTuple):
+    """A file of questions: its entry in the configuration, its number of rows, and what became of them.
+
+    `lengths` are the tokens of each prompt, all 0 without transformers; `rejected` is why the first row is none.
+    """
+
+    entry: dict[str, Any]
+    rows: int
+    lengths: pl.Series
+    rejected: str
+
+    def report(self, config: Config) -> Iterator[str]:
+        """Lines on its rows, and on prompts that the configuration leaves out."""
+        fields = ", ".join(f"{ours} is {theirs}" for ours, theirs in self.entry.get("fields", {}).items())
+        yield (
+            f"{self.entry['source']}: {self.rows} rows, task {self.entry['task']}{f' ({fields})' if fields else ''}; "
+            f"{counted(len(self.lengths), 'prompt')}{f' (rejected: {self.rejected}, ...)' if self.rejected else ''}, "
+            + (f"at most {self.lengths.max()} tokens" if self.lengths.max() else "not measured without transformers")
+        )
+        limit = config.prompts.max_tokens
+        if longer := int((self.lengths > limit).sum()):
+            yield f"  {longer} are longer than prompts.max_tokens, {limit}: the positions of the model are too few"
+
+
+def _dataset(wish: Wish, source: str, folder: Path, model: "_Model") -> _Dataset:
     name = data_name(source)
     file = one_file(name, name.file, online=True) if name else folder / source
     if file is None or not file.is_file():
@@ -223,47 +251,43 @@ def _dataset(wish: Wish, source: str, folder: Path) -> tuple[dict[str, Any], str
             )
         entry |= {"databases": wish.databases} if wish.databases else {}
     entry |= {"fields": fields} if fields else {}
-    tried = rows[:_TRIED]
     try:
-        made = prepare(tried, task, source, None, _DEFAULTS["prompts"], fields=fields, databases=databases)
+        made = prepare(rows, task, source, model.encode, sys.maxsize, fields=fields, databases=databases)
     except SourceError as error:
         raise LayoutError(f"{error}. --field question=THEIRS names it") from None
-    renamed = ", ".join(f"{ours} is {theirs}" for ours, theirs in fields.items())
     rejected = made.rejected.row(0, named=True)["detail"] if made.rejected.height else ""
-    line = (
-        f"{source}: {len(rows)} rows, task {task}{f' ({renamed})' if renamed else ''}; of the first {len(tried)}, "
-        f"{made.prompts.height} are prompts{f' (rejected: {rejected}, ...)' if rejected else ''}"
-    )
-    return entry, line, len(rows)
+    return _Dataset(entry, len(rows), made.prompts["prompt_token_ids"].list.len(), rejected)
 
 
 @dataclass(frozen=True)
 class _Model:
     """Of a model: its kind, whether its tokenizer has a chat template, how long a sequence may be, and its dtype.
 
-    `dtype` is None for the default, bfloat16.
+    `dtype` is None for the default, bfloat16; `encode` makes tokens of messages, and is None without transformers.
     """
 
     kind: str
     chat: bool
     positions: int
     dtype: str | None
+    encode: Callable[[list[dict[str, str]]], list[int]] | None
 
 
 def _model(wish: Wish, folder: Path) -> _Model:
-    hub, texts = model_name(wish.model, folder), dict[str, str]()
-    settings = model_config(wish.model, folder, online=True)
-    if settings is None:
-        expected = "a model of the hub (ORG/NAME), a folder with config.json, *.safetensors and a tokenizer"
+    hub = model_name(wish.model, folder)
+    small = {"allow_patterns": [*SMALL_FILES], "ignore_patterns": ["*/*"]}
+    place = snapshot(hub, small)[0] if hub else folder / wish.model
+    if not (place / "config.json").is_file():
+        expected = "a model of the hub (ORG/NAME), or a folder with config.json, *.safetensors and a tokenizer"
         raise ConfigError([Problem("--model", wish.model, expected)])
-    for name in ("tokenizer_config.json", "chat_template.jinja"):
-        file = one_file(hub, name, online=True) if hub else folder / wish.model / name
-        texts[name] = file.read_text(encoding="utf-8") if file and file.is_file() else ""
-    positions = settings.get("max_position_embeddings") or _DEFAULTS["positions"]
-    in_tokenizer = "chat_template" in json.loads(texts["tokenizer_config.json"] or "{}")
-    chat = bool(settings.get("chat_template") or texts["chat_template.jinja"] or in_tokenizer)
+    settings = json.loads((place / "config.json").read_text(encoding="utf-8"))
+    tokenizer = place / "tokenizer_config.json"
+    in_tokenizer = tokenizer.is_file() and "chat_template" in json.loads(tokenizer.read_text(encoding="utf-8"))
+    chat = in_tokenizer or (place / "chat_template.jinja").is_file()
+    encode = encoder(place, "chat" if chat else "plain") if find_spec("transformers") else None
+    positions = min(settings.get("max_position_embeddings") or _DEFAULTS["positions"], _DEFAULTS["positions"])
     dtype = "float32" if wish.gpu_gib is None and faster_dtype(settings.get("hidden_size")) == "float32" else None
-    return _Model(str(settings.get("model_type")), chat, min(positions, _DEFAULTS["positions"]), dtype)
+    return _Model(str(settings.get("model_type")), chat, positions, dtype, encode)
 
 
 def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
@@ -287,33 +311,26 @@ def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
 
 def _text(
     wish: Wish,
-    datasets: Mapping[str, Any],
+    read: Mapping[str, _Dataset],
     model: _Model,
     schedule: Mapping[str, Any],
     hardware: Mapping[str, Any],
     drawn: "Drawn | None" = None,
 ) -> str:
     """The configuration: the template of the task, without the lines that have no value."""
-    task, short = datasets["train"]["task"], model.positions < _DEFAULTS["positions"]
-    response = min(_RESPONSE.get(task, _RESPONSE[SQL]), model.positions // 2)
-    prompts = {"template": None if model.chat else "plain", "max_tokens": model.positions - response if short else None}
-    engine = {
-        "name": None if wish.gpu_gib else "transformers",
-        "max_model_len": model.positions if short else None,
-        "dtype": model.dtype,
-    }
+    datasets = {name: dataset.entry for name, dataset in read.items()}
+    task, longest = datasets["train"]["task"], max(int(dataset.lengths.max()) for dataset in read.values())
+    # Half of the positions are for prompts where these were not measured, else at most three quarters.
+    prompt = min(_MULTIPLE * math.ceil(longest / _MULTIPLE), 3 * model.positions // 4) or model.positions // 2
+    response = min(_RESPONSE.get(task, _RESPONSE[SQL]), model.positions - prompt)
     scoring: dict[str, Any] | None = {"custom": {task: {"source": wish.scorer}}} if wish.scorer else None
-    positions, lengths = "the positions of the model", "as in the paper, at most half of the model's positions"
     if drawn:
-        response = drawn.response_tokens or response
-        # Prompts leave the response its length, or half of the positions if that is less.
-        prompt = min(drawn.prompt_tokens, model.positions - min(response, model.positions // 2))
-        response = min(response, model.positions - prompt)
-        prompts["max_tokens"], engine["max_model_len"] = prompt, prompt + response
-        scoring, positions = scoring or {task: {"answer": drawn.rule}}, "a prompt and a response"
-        lengths = "by the answers that were drawn" if drawn.response_tokens else lengths
-    engine_notes = [f"max_model_len: {positions}"] if engine["max_model_len"] else []
-    engine_notes += [] if wish.gpu_gib else ["on a CPU vllm is slower"]
+        scoring = scoring or {task: {"answer": drawn.rule}}
+    if drawn and drawn.response_tokens:
+        response = min(drawn.response_tokens, model.positions - prompt)
+    prompts = {"template": None if model.chat else "plain", "max_tokens": prompt}
+    name = None if wish.gpu_gib else "transformers"
+    engine = {"name": name, "max_model_len": prompt + response, "dtype": model.dtype}
     values = {
         "run": re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run",
         "model": wish.model,
@@ -321,12 +338,8 @@ def _text(
         **datasets,
         "evaluated": "test" if "test" in datasets else "train",
         "scoring": scoring,
-        "prompts": {key: value for key, value in prompts.items() if value} or None,
-        "engine": {key: value for key, value in engine.items() if value} or None,
-        "prompts_note": "the limit in tokens" if model.chat else "template plain: the tokenizer has no chat template",
-        "engine_note": "; ".join(engine_notes),
-        "length": {"max_tokens": response},
-        "length_note": lengths,
+        "prompts": {key: value for key, value in prompts.items() if value},
+        "engine": {key: value for key, value in engine.items() if value},
         "tokens": response,
         "threshold": 7 if model.kind.startswith("qwen") else 6,
         "dtype": model.dtype,
@@ -337,12 +350,9 @@ def _text(
     lines = template.read_text(encoding="utf-8").splitlines()
     absent = {f"${name}" for name, value in values.items() if value is None}
     kept = [line for line in lines if not absent & set(re.findall(r"\$\w+", line))]
-    # Notes are no values of YAML.
-    flows = {name: value if name in _NOTES else _flow(value) for name, value in values.items()}
+    # `passes` is in a comment.
+    flows = {name: value if name == "passes" else _flow(value) for name, value in values.items()}
     return Template("\n".join([*kept, ""])).substitute(flows)
-
-
-_NOTES = ("prompts_note", "engine_note", "length_note", "passes")
 
 
 def _schedule(task: str, rows: int, per_step: int) -> dict[str, Any]:
@@ -358,12 +368,6 @@ def _schedule(task: str, rows: int, per_step: int) -> dict[str, Any]:
 
 
 def _flow(value: Any) -> str:
-    """A value as YAML in one line; texts are quoted where they would be read as something else."""
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow(str(key))}: {_flow(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, float):
-        return yaml.safe_dump(value).split()[0]  # 2.0e-07: YAML reads 2e-07 as a text
-    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*", value)
-    return str(value) if plain and yaml.safe_load(value) == value else json.dumps(value, ensure_ascii=False)
+    """A value as YAML in one line."""
+    options: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True, "width": math.inf}
+    return yaml.safe_dump(value, **options).strip().removesuffix("\n...")

@@ -3,11 +3,13 @@
 Trainings use this module, and not `partition`: a change of the division retrains only if its table changes.
 """
 
+from collections.abc import Iterable, Iterator
+
 import polars as pl
 
 
 class NothingToTrainError(ValueError):
-    """All questions are dropped, or D_pef is empty and a training rehearses it; the text names the key to change."""
+    """A training needs D_pef or D_exp, and it is empty; the text names the key to change."""
 
 
 def sizes(partition: pl.LazyFrame) -> str:
@@ -26,15 +28,43 @@ def thresholds(partition: pl.LazyFrame) -> str:
     return ", ".join(f"{named[least]}: {count}" for least, count in counts.items() if count)
 
 
-def require_questions(partition: pl.LazyFrame, training: str, rehearses: bool) -> None:
-    """Raise `NothingToTrainError` if a training has no question, or no stored response that it rehearses."""
-    subsets = set(partition.select("subset").unique().collect()["subset"])
-    if "pef" in subsets or (not rehearses and "exp" in subsets):
+def shortage(partition: pl.LazyFrame) -> str:
+    """Which of D_pef and D_exp is empty, and the next step; empty where both have questions."""
+    subsets = _subsets(partition)
+    if "pef" not in subsets:
+        if counts := thresholds(partition):
+            step = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {counts}"
+        else:
+            step = "No training question has a right sample: the logs of scoring say in how many an answer was found"
+        return f"D_pef is empty. {step}"
+    if "exp" not in subsets:
+        return "D_exp is empty. Raise partition.pef_min_correct, or add questions that the base model does not solve"
+    return ""
+
+
+def shortages(paths: Iterable[str]) -> Iterator[str]:
+    """A line for each partition of which a subset is empty."""
+    for path in paths:
+        partition = pl.scan_parquet(path, glob=False)
+        if text := shortage(partition):
+            yield f"{path}: {sizes(partition)}. {text}"
+
+
+def require_questions(partition: pl.LazyFrame, training: str, *, rehearses: bool, explores: bool) -> None:
+    """Raise `NothingToTrainError` if a training has no question.
+
+    Args:
+        training: its name, for the message.
+        rehearses: whether it needs stored responses of D_pef.
+        explores: whether its rollouts are on D_exp alone; else they are on both.
+    """
+    subsets = _subsets(partition)
+    prompts = subsets & ({"exp"} if explores else {"pef", "exp"})
+    if prompts and ("pef" in subsets or not rehearses):
         return
-    empty = f"D_pef is empty, and {training} rehearses it" if "exp" in subsets else f"{training} has no question"
-    advice = "No training question has a right sample: the logs of scoring say in how many an answer was found"
-    if counts := thresholds(partition):
-        advice = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {counts}"
-    raise NothingToTrainError(
-        f"{sizes(partition)}: {empty}. {advice}" + (". Or remove the method from `methods`" if rehearses else "")
-    )
+    without = "Or remove the method from `methods`"
+    raise NothingToTrainError(f"{sizes(partition)}: {training} cannot start. {shortage(partition)}. {without}")
+
+
+def _subsets(partition: pl.LazyFrame) -> set[str]:
+    return set(partition.select("subset").unique().collect()["subset"])

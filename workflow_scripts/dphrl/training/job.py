@@ -119,10 +119,11 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
 
     Raises:
         RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
-        NothingToTrainError: all questions are dropped, or D_pef is empty and the method rehearses it.
+        NothingToTrainError: the method needs D_pef or D_exp, and it is empty.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
-    require_questions(pl.scan_parquet(job.partition, glob=False), job.training, rehearses=bool(job.reference))
+    needs = {"rehearses": bool(job.reference), "explores": job.method.rollout_on == "exp"}
+    require_questions(pl.scan_parquet(job.partition, glob=False), job.training, **needs)
     ranks, outputs = job.hardware.ranks, (replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out)))
     with private_temporary_folder(), outputs[0] as policy, outputs[1] as state:
         workers = min(job.workers, cores_of_rank(ranks, nodes.number))
