@@ -185,8 +185,8 @@ def test_a_base_whose_training_was_interrupted_has_the_seconds_of_all_its_steps(
     shape = shape_of(config, ROOT)
     assert shape is not None
     write_timings(tmp_path / "timings/train_base.parquet", [("train_base", "train", 9.0, tokens)])
-    (tmp_path / "tables").mkdir()
-    pl.DataFrame({"tokens": [100, 300]}).write_parquet(tmp_path / "tables/supervised.parquet")
+    (tmp_path / "train/base").mkdir(parents=True)
+    pl.DataFrame({"tokens": [100, 300]}).write_parquet(tmp_path / "train/base/supervised.parquet")
     products = Rates.of_products(1e10, config, shape)
     assert products.measured(tmp_path, prompt_share=0.5, ranks=1).base == (seconds or products.base)
 

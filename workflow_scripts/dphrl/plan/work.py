@@ -208,7 +208,7 @@ class Rates:
         seconds = {"train_start": timings[_START][1]} if _START in timings else {}
         if _BASE in timings and (speed := timings[_BASE][0]):
             # The timings of an interrupted training cover its last process alone.
-            tokens = pl.read_parquet(run / "tables/supervised.parquet")["tokens"].sum()
+            tokens = pl.read_parquet(run / "train/base/supervised.parquet")["tokens"].sum()
             seconds["base"] = tokens / speed
         sample = {plan: timings[key][0] for plan in PLANS if (key := ("sample", plan, "generate")) in timings}
         start = {plan: timings[key][1] for plan in PLANS if (key := ("sample", plan, "start")) in timings}
