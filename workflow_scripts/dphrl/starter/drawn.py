@@ -20,6 +20,7 @@ from dphrl.hub import GGUF, data_name, model_name, one_file, snapshot
 from dphrl.machine.progress import counted
 from dphrl.model.checkpoint import check_base
 from dphrl.model.gguf import convert_gguf
+from dphrl.model.limited import run_limited
 from dphrl.model.logprobs import device_of_job, use_free_cores
 from dphrl.rollout.requests import SamplingPlan, rollout_frame
 from dphrl.rollout.transformers_engine import TransformersEngine
@@ -148,7 +149,7 @@ def _policy(config: Config, folder: Path) -> Iterator[Path]:
             # Else DeepSpeed, which `save_pretrained` imports, warns that it found a CPU.
             os.environ.setdefault("DS_ACCELERATOR", device_of_job())
             convert_gguf(folder / base, policy, config.engine.dtype)
-        check_base(policy)
+        run_limited(check_base, policy)
         yield policy
 
 
