@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dphrl.extras import advice
+from dphrl.sizes import model_settings
 
 if TYPE_CHECKING:
     from huggingface_hub import RepoFile
@@ -281,8 +282,7 @@ def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str,
     file = one_file(name, "config.json", online=online) if name else folder / place / "config.json"
     if file is None or not file.is_file():
         return None
-    settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return settings
+    return model_settings(file)
 
 
 @cache  # reading a vocabulary of 49,152 takes seconds, and a start asks three times

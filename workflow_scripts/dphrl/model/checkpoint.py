@@ -23,6 +23,7 @@ from transformers import (
 
 from dphrl.model.limited import reading
 from dphrl.model.logprobs import OWN_CHOICE, check_head, filled, refuse_adapter, untied
+from dphrl.sizes import model_settings
 
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _TOKENIZER = "expected tokenizer.json and tokenizer_config.json of this model"
@@ -30,8 +31,6 @@ _TEXT = " ".join(ascii_letters + digits)
 # Of one character, in any encoding.
 _MOST_TOKENS = 4
 _AGAIN = "download the model again"
-# Keys of config.json with the size of a dimension of some tensor.
-_SIZES = ("hidden_size", "vocab_size", "num_attention_heads", "num_key_value_heads")
 
 
 def check_base(folder: Path) -> None:
@@ -45,7 +44,7 @@ def check_base(folder: Path) -> None:
     """
     refuse_adapter(folder)
     files = tensor_files(folder)
-    _check_sizes(folder, files)
+    _check_layers(folder, files)
     model = check_model(folder)
     check_tokenizer(folder)
     tied: Mapping[str, str] = {}
@@ -68,7 +67,9 @@ def check_model(folder: Path) -> PreTrainedModel:
         ValueError: there is none, transformers does not include this model as a causal language model, or the model
             changes its logits after the head.
     """
-    with _reading_config(folder):
+    problem = f"{_config_file(folder)}: not a causal language model of transformers {__version__}"
+    advice = "code of a model is never executed; use another base model, or a version of transformers that includes it"
+    with reading(problem, advice):
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         with torch.device("meta"):
             model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False, **OWN_CHOICE)
@@ -76,31 +77,21 @@ def check_model(folder: Path) -> PreTrainedModel:
     return model
 
 
-def _reading_config(folder: Path) -> AbstractContextManager[None]:
-    """What transformers reads in config.json, by name; raises `ValueError` where there is none."""
+def _config_file(folder: Path) -> Path:
     file = folder / "config.json"
     if not file.is_file():
         raise ValueError(f"{folder}: no config.json: policy.base is the folder of a model in the form of Hugging Face")
-    return reading(
-        f"{file}: not a causal language model of transformers {__version__}",
-        "code that comes with a model is never executed; use another base model, or a version of transformers that"
-        " includes this one",
-    )
+    return file
 
 
-def _check_sizes(folder: Path, files: Mapping[str, Path]) -> None:
-    """Compare sizes in config.json with the stored tensors, before anything of these sizes is built."""
-    with _reading_config(folder):
-        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        sizes = settings | (settings.get("text_config") or {})
-    shapes = [shape for file in {*files.values()} for shape in _shapes(file).values()]
-    largest = max((size for shape in shapes for size in shape), default=0)
-    for key, most in [("num_hidden_layers", len(shapes)), *((key, largest) for key in _SIZES)]:
-        size = sizes.get(key)
-        if isinstance(size, int) and not 1 <= size <= most:
-            raise ValueError(
-                f"{folder / 'config.json'}: {key} is {size}, and the stored weights allow 1 to {most}: {_AGAIN}"
-            )
+def _check_layers(folder: Path, files: Mapping[str, Path]) -> None:
+    """Compare the number of layers with the stored tensors, before a layer is built; other sizes cost nothing there."""
+    file = _config_file(folder)
+    settings = model_settings(file)
+    text = settings.get("text_config")
+    layers = (text if isinstance(text, dict) else settings).get("num_hidden_layers")
+    if isinstance(layers, int) and layers > len(files):
+        raise ValueError(f"{file}: num_hidden_layers is {layers}, and {len(files)} tensors are stored: {_AGAIN}")
 
 
 def check_tokenizer(folder: Path) -> None:
