@@ -45,7 +45,7 @@ if STARTS_FROM:
         output:
             manifest="<results>/policies/base.json",
             weights=directory("<results>/policies/base"),
-            table="<results>/tables/supervised.parquet",
+            table="<results>/train/base/supervised.parquet",
             timings="<timings>/policies/base.parquet",
         log:
             "<logs>/policies/base.log",

@@ -77,7 +77,7 @@ def test_a_killed_supervised_start_ends_in_the_same_bytes_and_is_audited(
     del config["train_dataset"]
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     run = Workflow(project, tmp_path, tmp_path / "config.yaml")
-    table, weights = run.results / "tables/supervised.parquet", run.results / "policies/base/model.safetensors"
+    table, weights = run.results / "train/base/supervised.parquet", run.results / "policies/base/model.safetensors"
     process = run.start()
     state = parts_folder(weights.parent) / "state.safetensors"
     while not state.exists():
@@ -90,7 +90,7 @@ def test_a_killed_supervised_start_ends_in_the_same_bytes_and_is_audited(
     assert pl.read_parquet(table)["step"].to_list() == [*range(1, 301)]
     audit = pl.read_parquet(run.results / "audit/audit.parquet")
     assert audit["failed"].list.len().sum() == 0
-    assert "tables/supervised.parquet" in audit["artifact"]
+    assert "train/base/supervised.parquet" in audit["artifact"]
     continued = table.read_bytes(), weights.read_bytes()
     table.unlink()
     run.run(str(table.relative_to(tmp_path)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from runs import Workflow
+from runs import Workflow, remove
 
 pytestmark = pytest.mark.workflow
 
@@ -89,11 +89,11 @@ WRITERS = [
     ("verdicts/", "score"),
     ("policies/", "train_segment"),
     ("states/", "train_segment"),
+    ("train/base/", "train_base"),
     ("train/", "train_segment"),
     ("evaluation/", "evaluate_policy"),
     ("tables/datasets", "count_rows"),
     ("tables/training", "collect_training"),
-    ("tables/supervised", "train_base"),
     ("tables/paper/", "lay_out"),
     ("tables/ablation", "lay_out"),
     ("tables/", "make_tables"),
@@ -198,6 +198,15 @@ def test_the_old_name_of_a_key_is_refused_and_the_new_name_reruns_nothing(pristi
     assert old.start("--dry-run").wait() == 1
     assert "renamed to methods.grpo.rollout_on" in old.output()
     assert pristine.configured(methods=methods).plan() == []
+
+
+def test_removed_tables_are_made_again_without_a_training(finished: Workflow) -> None:
+    tables = finished.results / "tables"
+    files = [str(file.relative_to(finished.folder)) for file in tables.rglob("*") if file.is_file()]
+    remove(tables)
+    plan = finished.plan(*files)
+    assert plan
+    assert not [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
 
 
 def test_with_one_seed_both_settings_of_the_draws_are_the_same_run(pristine: Workflow) -> None:

@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dphrl.sizes import model_settings
+
 if TYPE_CHECKING:
     from httpx2 import Response
     from huggingface_hub._tree_cache import TreeCacheEntry
@@ -351,8 +353,7 @@ def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str,
     file = one_file(name, "config.json", online=online) if name else folder / place / "config.json"
     if file is None or not file.is_file():
         return None
-    settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return settings
+    return model_settings(file)
 
 
 def local_files(paths: Sequence[str]) -> list[Path]:

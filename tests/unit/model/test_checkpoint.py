@@ -141,8 +141,8 @@ BROKEN = {
         lambda folder: _edit_json(folder / "config.json", lambda config: config.update(model_type="t5")),
         r"config\.json: not a causal language model of transformers",
     ),
-    "no tokenizer": (_remove("tokenizer.json", "tokenizer_config.json"), "no tokenizer that can be loaded"),
-    "half of a tokenizer": (_cut("tokenizer.json", 300), "no tokenizer that can be loaded"),
+    "no tokenizer": (_remove("tokenizer.json", "tokenizer_config.json"), "no tokenizer that can be used"),
+    "half of a tokenizer": (_cut("tokenizer.json", 300), "no tokenizer that can be used"),
     "a tokenizer without its vocabulary": (
         lambda folder: (
             (folder / "tokenizer.json").unlink(),

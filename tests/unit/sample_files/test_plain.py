@@ -163,6 +163,7 @@ def test_a_wrong_row_is_named(tmp_path: Path, row: dict[str, Any], problem: str)
         ("a.jsonl", b'{"question": "q", "text": "\xff"}', r"line 1: expected one JSON object in UTF-8"),
         ("a.jsonl", b'{"question": "q", "text": "\\ud800"}', r"line 1: expected one JSON object in UTF-8"),
         ("a.jsonl", b"[" * 100_000, r"line 1: expected one JSON object in UTF-8: recursion limit"),
+        ("a.jsonl", b"\n{" + b" " * 2**25 + b"}", r"a\.jsonl, line 2: longer than 32 MiB: .* parquet"),
         ("a.jsonl", b"\n\n[1]\n", r"line 3: expected a JSON object, found list"),
         ("a.jsonl", b"\n", r"found no samples"),
         ("a.json", b'{"eval": {}}', r"found one object with the keys .eval., ..."),

@@ -21,7 +21,6 @@ from dphrl.scoring.sql.program import (
     MAX_PROGRAM_CHARACTERS,
     MAX_PROGRAM_DEPTH,
     _depth,
-    nondeterministic,
     program_class,
     tie_breaks,
 )
@@ -287,7 +286,6 @@ def test_nested_queries_are_classed_or_given_up_in_half_a_second(parts: tuple[st
         assert program_class(sql) is None
     else:
         assert program_class(sql) is not None
-    assert nondeterministic(sql) is None
     tie_breaks(sql, 1)
     gold_orders(sql, "strict")
     assert time.process_time() - started < 0.5
@@ -372,18 +370,3 @@ def test_strict_order_is_that_of_the_outermost_query(gold: str, ordered: bool) -
     assert gold_orders(gold, "strict") is ordered
     assert gold_orders(gold, "spider") is ("order by" in gold.lower())
     assert not gold_orders(gold, "bird")
-
-
-@pytest.mark.parametrize(
-    ("sql", "found"),
-    [
-        ("SELECT random()", True),
-        ("SELECT a FROM t ORDER BY RANDOM() LIMIT 1", True),
-        ("SELECT strftime('%Y', 'now') - born FROM t", True),
-        ("SELECT CURRENT_TIMESTAMP", True),
-        ("SELECT date()", True),
-        ("SELECT date(born, '+1 day') FROM t WHERE word = 'now'", False),
-    ],
-)
-def test_nondeterministic_golds_are_found(sql: str, found: bool) -> None:
-    assert (nondeterministic(sql) is not None) is found

@@ -100,7 +100,7 @@ _KINDS = (
     Kind("hub", "hub/{of}.json", "listing"),
     Kind("base", "policies/base.json", "manifest", "train_base|import_model", slices.base, seed="slice"),
     Kind("checkpoint", "policies/{model}.json", "manifest", "import_model", slices.nothing),
-    Kind("supervised", "tables/supervised.parquet", "supervised", "train_base", slices.base, seed="slice"),
+    Kind("supervised", "train/base/supervised.parquet", "supervised", "train_base", slices.base, seed="slice"),
     Kind("databases", "databases/{dataset}.parquet", "databases", "hash_databases", slices.nothing),
     _prepared("rejected", "prompts/{dataset}.rejected.parquet", "rejected"),
     _prepared("prompts", "prompts/{dataset}.parquet", "prompts"),

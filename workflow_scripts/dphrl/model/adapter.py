@@ -10,6 +10,7 @@ from safetensors import safe_open
 from transformers import AutoConfig, PreTrainedModel
 
 from dphrl.artifacts.files import replacing_folder
+from dphrl.model.limited import reading
 from dphrl.model.logprobs import load_model
 
 SETTINGS, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -32,7 +33,8 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
 
     if not (adapter / _WEIGHTS).is_file():
         raise ValueError(f"{adapter}: no {_WEIGHTS}; save the adapter as safetensors, pickled weights are not loaded")
-    settings = peft.PeftConfig.from_pretrained(str(adapter))
+    with reading(f"{adapter / SETTINGS}: no settings of an adapter", "save the adapter again with peft"):
+        settings = peft.PeftConfig.from_pretrained(str(adapter))
     if settings.peft_type != peft.PeftType.LORA:
         raise ValueError(f"{adapter}: an adapter of type {settings.peft_type}; only LoRA can be merged into a model")
     _check_base_of(adapter, base)
@@ -41,10 +43,8 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
     # Loading changed the type in the configuration of the model.
     kind = AutoConfig.from_pretrained(base, local_files_only=True, trust_remote_code=False).dtype or torch.float32
     problem = f"{adapter}: it does not fit {base}, so another model is its base, or embeddings were resized"
-    try:
+    with reading(problem, f"see target_modules and r in {SETTINGS}"):
         adapted = peft.PeftModel.from_pretrained(model, str(adapter))
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"{problem} ({str(error).strip().splitlines()[-1].strip()})") from None
     # peft leaves out tensors of layers that the model lacks.
     names = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False).keys()
     with safe_open(adapter / _WEIGHTS, framework="pt") as file:
@@ -63,7 +63,7 @@ def merge_adapter(adapter: Path, base: Path, folder: Path) -> None:
 
 def _check_base_of(adapter: Path, base: Path) -> None:
     """Compare the base with the folder that the adapter names, if it is on this machine, by sizes in config.json."""
-    named = json.loads((adapter / SETTINGS).read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
+    named = str(json.loads((adapter / SETTINGS).read_text(encoding="utf-8")).get("base_model_name_or_path") or "")
     theirs = Path(named) / "config.json"
     if not (named and theirs.is_file()):
         return

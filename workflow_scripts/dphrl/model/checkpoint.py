@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from string import ascii_letters, digits
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel, __version__
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    __version__,
+)
 
-from dphrl.model.logprobs import check_head, filled, refuse_adapter, untied
+from dphrl.model.limited import reading
+from dphrl.model.logprobs import OWN_CHOICE, check_head, filled, refuse_adapter, untied
+from dphrl.sizes import model_settings
 
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_TOKENIZER = "expected tokenizer.json and tokenizer_config.json of this model"
+_TEXT = " ".join(ascii_letters + digits)
+# Of one character, in any encoding.
+_MOST_TOKENS = 4
 _AGAIN = "download the model again"
 
 
@@ -27,9 +43,10 @@ def check_base(folder: Path) -> None:
         ValueError: a part is missing, damaged or cannot be used; the text names the file or the tensor.
     """
     refuse_adapter(folder)
+    files = tensor_files(folder)
+    _check_layers(folder, files)
     model = check_model(folder)
     check_tokenizer(folder)
-    files = tensor_files(folder)
     tied: Mapping[str, str] = {}
     # The tensors of a quantized model have names and shapes of its library, which only the engine knows.
     if getattr(model.config, "quantization_config", None) is None:
@@ -50,32 +67,55 @@ def check_model(folder: Path) -> PreTrainedModel:
         ValueError: there is none, transformers does not include this model as a causal language model, or the model
             changes its logits after the head.
     """
-    file = folder / "config.json"
-    if not file.is_file():
-        raise ValueError(f"{folder}: no config.json: policy.base is the folder of a model in the form of Hugging Face")
-    try:
+    problem = f"{_config_file(folder)}: not a causal language model of transformers {__version__}"
+    advice = "code of a model is never executed; use another base model, or a version of transformers that includes it"
+    with reading(problem, advice):
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         with torch.device("meta"):
-            model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
-    except ValueError as error:
-        raise ValueError(
-            f"{file}: not a causal language model of transformers {__version__} ({_reason(error)}); code that comes"
-            " with a model is never executed: use another base model, or a version of transformers that includes this"
-            " one"
-        ) from None
+            model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False, **OWN_CHOICE)
     check_head(config.get_text_config())
     return model
 
 
+def _config_file(folder: Path) -> Path:
+    file = folder / "config.json"
+    if not file.is_file():
+        raise ValueError(f"{folder}: no config.json: policy.base is the folder of a model in the form of Hugging Face")
+    return file
+
+
+def _check_layers(folder: Path, files: Mapping[str, Path]) -> None:
+    """Compare the number of layers with the stored tensors, before a layer is built; other sizes cost nothing there."""
+    file = _config_file(folder)
+    settings = model_settings(file)
+    text = settings.get("text_config")
+    layers = (text if isinstance(text, dict) else settings).get("num_hidden_layers")
+    if isinstance(layers, int) and layers > len(files):
+        raise ValueError(f"{file}: num_hidden_layers is {layers}, and {len(files)} tensors are stored: {_AGAIN}")
+
+
 def check_tokenizer(folder: Path) -> None:
     """Raise `ValueError` unless transformers can load the tokenizer of a folder, with a vocabulary."""
-    expected = "expected tokenizer.json and tokenizer_config.json of this model"
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # tokenizers raises bare exceptions.
-        raise ValueError(f"{folder}: no tokenizer that can be loaded ({_reason(error)}); {expected}") from None
-    if not tokenizer("a b c", add_special_tokens=False)["input_ids"]:
-        raise ValueError(f"{folder}: its tokenizer has no vocabulary; {expected}")
+    tokenizer = _load_tokenizer(folder)
+    with _reading_tokenizer(folder):
+        tokens = tokenizer(_TEXT, add_special_tokens=False)["input_ids"]
+    if not tokens:
+        raise ValueError(f"{folder}: its tokenizer has no vocabulary; {_TOKENIZER}")
+    if len(tokens) > _MOST_TOKENS * len(_TEXT):
+        problem = f"its tokenizer makes {len(tokens)} tokens of {len(_TEXT)} characters"
+        raise ValueError(f"{folder}: {problem}: does a normalizer in tokenizer.json multiply text? {_AGAIN}")
+
+
+def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    with _reading_tokenizer(folder):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    return tokenizer
+
+
+def _reading_tokenizer(folder: Path) -> AbstractContextManager[None]:
+    return reading(f"{folder}: no tokenizer that can be used", _TOKENIZER)
 
 
 def check_same_tokenizer(folder: Path, base: Path) -> None:
@@ -83,7 +123,7 @@ def check_same_tokenizer(folder: Path, base: Path) -> None:
 
     Prompts are tokenised once. Contents are compared and not files, as trainers write tokenizer_config.json anew.
     """
-    ours, theirs = (AutoTokenizer.from_pretrained(tokenizer, local_files_only=True) for tokenizer in (folder, base))
+    ours, theirs = map(_load_tokenizer, (folder, base))
     for part, get in (
         ("vocabulary", lambda tokenizer: tokenizer.get_vocab()),
         ("added tokens", lambda tokenizer: tokenizer.get_added_vocab()),
@@ -105,18 +145,12 @@ def check_same_tokenizer(folder: Path, base: Path) -> None:
 
 def _ends(folder: Path) -> set[int]:
     """The end tokens that generation uses by default, of a model's folder."""
-    try:
-        ends = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
-    except OSError:
-        ends = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False).eos_token_id
-    return set(ends) if isinstance(ends, list) else {ends} - {None}
-
-
-def _reason(error: Exception) -> str:
-    """The objection of transformers, without its proposal of an option that runs code of the folder."""
-    if "trust_remote_code" in str(error):
-        return "it needs code that comes with it"
-    return str(error).strip().partition("\n")[0].rstrip(": ")
+    with reading(f"{folder}: no end tokens", "expected eos_token_id in generation_config.json or config.json"):
+        try:
+            ends = GenerationConfig.from_pretrained(folder, local_files_only=True).eos_token_id
+        except OSError:
+            ends = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False).eos_token_id
+        return set(ends) if isinstance(ends, list) else {ends} - {None}
 
 
 def tensor_files(folder: Path) -> dict[str, Path]:

@@ -28,6 +28,8 @@ _LOGITS_PER_CHUNK = 1 << 22
 _LOGITS_PER_CHUNK_ON_GPU = 5 << 24
 # Tensors that an error names.
 _NAMED = 3
+# transformers chooses both, and not the config.json of a folder, which may name code to download.
+OWN_CHOICE: dict[str, Any] = {"attn_implementation": None, "experts_implementation": None}
 _TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 # Attributes of models that change their logits after the head: Gemma, Cohere, Granite, Falcon-H1, Muse.
 _AFTER_HEAD = ("final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier", "output_multiplier")
@@ -109,7 +111,7 @@ def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreT
         ValueError: a tensor is missing, of another shape, or not of this model.
     """
     disable_progress_bar()
-    checks = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    checks = {"output_loading_info": True, "ignore_mismatched_sizes": True, **OWN_CHOICE}
     try:
         model, facts = kind.from_pretrained(source, local_files_only=True, trust_remote_code=False, **checks, **options)
     except RuntimeError as error:

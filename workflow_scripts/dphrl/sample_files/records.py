@@ -1,6 +1,7 @@
 """The reader of JSONL, JSON and parquet files, for datasets, recorded answers and files of samples."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,8 @@ Record = dict[str, Any]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _ROWS_AT_ONCE: Final = 16_384
+# 1,000 samples of 30 kB. A longer line is a mistake, and a tokenizer would need minutes and gigabytes for it.
+_LINE_MIB: Final = 32
 _NAMES: Final = 40
 # Keys under which a JSON file has its rows. Settings and summaries next to them may be lists too.
 _HOLDERS: Final = ("samples", "results", "details", "eval")
@@ -44,7 +47,7 @@ def parts_of(path: Path) -> list[Path]:
 def read_records(path: Path) -> Iterator[tuple[Path, int, Record]]:
     """Each object with its file and its number there: the line of JSONL, from 1; the row of JSON and parquet, from 0.
 
-    - `.jsonl`: one object per line; blank lines are skipped.
+    - `.jsonl`: one object per line of at most 32 MiB; blank lines are skipped.
     - `.json`: a list of objects, or an object that holds one (`_rows_of`).
     - `.parquet`: one object per row, nested columns as dicts and lists.
     - a folder: its parquet files, one after the other.
@@ -100,7 +103,11 @@ def _leaves(start: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _lines(path: Path) -> Iterator[tuple[int, Record]]:
     with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
+        most = _LINE_MIB * 2**20
+        for number, line in enumerate(iter(partial(stream.readline, most + 1), b""), start=1):
+            if len(line) > most:
+                advice = "write one sample per line, or a parquet file"
+                raise SourceError(f"{place(path, number)}: longer than {_LINE_MIB} MiB: {advice}")
             if line.isspace():
                 continue
             try:

@@ -16,6 +16,7 @@ from dphrl.config.config import Config
 from dphrl.hub import data_name, model_name, one_file, snapshot
 from dphrl.machine.progress import counted
 from dphrl.model.checkpoint import check_base
+from dphrl.model.limited import run_limited
 from dphrl.model.logprobs import device_of_job, use_free_cores
 from dphrl.rollout.requests import SamplingPlan, rollout_frame
 from dphrl.rollout.transformers_engine import TransformersEngine
@@ -75,7 +76,7 @@ def draw(config: Config, folder: Path) -> Drawn:
     base = config.policy.base or ""
     hub = model_name(base, folder)
     policy = snapshot(hub, hub.patterns)[0] if hub else folder / base
-    check_base(policy)
+    run_limited(check_base, policy)
     encode = encoder(policy, config.prompts.template)
     rows, prepared = _prepare(config, train, folder, encode)
     prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)

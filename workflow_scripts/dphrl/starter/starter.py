@@ -26,6 +26,7 @@ from dphrl.machine.progress import counted
 from dphrl.plan.describe import at_start, faster_dtype, shape_of
 from dphrl.plan.memory import LESS_MEMORY, Setting, phases
 from dphrl.sample_files.records import SourceError, read_source
+from dphrl.sizes import model_settings
 from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prepare import prepare
@@ -280,7 +281,7 @@ def _model(wish: Wish, folder: Path) -> _Model:
     if not (place / "config.json").is_file():
         expected = "a model of the hub (ORG/NAME), or a folder with config.json, *.safetensors and a tokenizer"
         raise ConfigError([Problem("--model", wish.model, expected)])
-    settings = json.loads((place / "config.json").read_text(encoding="utf-8"))
+    settings = model_settings(place / "config.json")
     tokenizer = place / "tokenizer_config.json"
     in_tokenizer = tokenizer.is_file() and "chat_template" in json.loads(tokenizer.read_text(encoding="utf-8"))
     chat = in_tokenizer or (place / "chat_template.jinja").is_file()

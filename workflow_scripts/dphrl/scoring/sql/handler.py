@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, ParamSpec, TypeVar
 
 from dphrl.scoring.sql.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
-from dphrl.scoring.sql.program import nondeterministic, normalise_sql, program_class, tie_breaks
+from dphrl.scoring.sql.program import normalise_sql, program_class, tie_breaks
 from dphrl.scoring.sql.sandbox import DatabaseFaultError, Execution, Limits, Sandbox
 from dphrl.scoring.workers.messages import Message, error_reply, verdict_reply
 
@@ -125,8 +125,6 @@ class SqlHandler:
         reply = self._judge(database, sql, comparison, sql)
         if reply["verdict"] != "correct":
             return reply
-        if within(_PROGRAM_S, nondeterministic, sql):
-            return {**reply, "reason": "nondeterministic"}
         cached = self._gold(database, sql)
         gold = cached.execution
         reversed_ = self._execute(database, sql, reverse=True)

@@ -21,8 +21,6 @@ MAX_PROGRAM_DEPTH: Final = 10
 _LONGEST_CACHED: Final = 1000
 # Errors of a parser on odd text, besides its own error class.
 _LIBRARY_ERRORS: Final = (RecursionError, ValueError, TypeError, AttributeError, LookupError)
-_CLOCK_FUNCTIONS: Final = frozenset({"date", "time", "datetime", "julianday", "unixepoch", "strftime"})
-_RANDOM_FUNCTIONS: Final = frozenset({"random", "randomblob"})
 
 
 def extract_sql(response: str, answer: SqlAnswer) -> str | None:
@@ -154,25 +152,3 @@ def tie_breaks(sql: str, width: int) -> list[str]:
         if tree and ordered:
             broken.append(str(tree.sql(dialect="sqlite")))
     return broken
-
-
-def nondeterministic(sql: str) -> str | None:
-    """The call in a query that makes its result depend on chance or the clock (`random()`, `date('now')`), or None."""
-    from sqlglot import exp
-
-    tree = _parse(sql)
-    if tree is None:
-        return None
-    for node in tree.walk():
-        if isinstance(node, exp.CurrentTimestamp | exp.CurrentDate | exp.CurrentTime | exp.Rand):
-            return str(node.sql(dialect="sqlite"))
-        if not isinstance(node, exp.Func) or isinstance(node, exp.Binary):
-            continue
-        name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
-        literals = [leaf.name.lower() for leaf in node.find_all(exp.Literal) if leaf.is_string]
-        text = str(node.sql(dialect="sqlite"))
-        called = text.split("(", 1)[0].lower()
-        reads_clock = {name, called} & _CLOCK_FUNCTIONS and ("now" in literals or text.endswith("()"))
-        if reads_clock or {name, called} & _RANDOM_FUNCTIONS:
-            return text
-    return None

@@ -18,6 +18,7 @@ from operator import methodcaller
 from typing import Any, Final
 from urllib.parse import quote
 
+from dphrl.scoring.sql.clock import stop_clock
 from dphrl.scoring.sql.program import is_select
 
 MAX_LENGTH: Final = 100_000
@@ -178,12 +179,14 @@ def _connect(database: str, reverse: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(f"file:{quote(os.fsencode(database))}?mode=ro&immutable=1", **options)
     connection.text_factory = methodcaller("decode", "utf-8", "ignore")
     limits = f"hard_heap_limit={_HEAP_BYTES}", f"reverse_unordered_selects={reverse:d}"
-    # A mapped file that shrinks would end the process (SIGBUS) where reading it is an error.
-    for pragma in ("temp_store=2", "query_only=1", "trusted_schema=0", "mmap_size=0", *limits):
+    # A mapped file that shrinks would end the process (SIGBUS) where reading it is an error. The schema is trusted so
+    # that views may call the functions of `stop_clock`; the authorizer denies in views what it denies in queries.
+    for pragma in ("temp_store=2", "query_only=1", "trusted_schema=1", "mmap_size=0", *limits):
         connection.execute(f"PRAGMA {pragma}").close()
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LENGTH)
     connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
+    stop_clock(connection)
     # Reading a virtual table for the first time declares it, which the authorizer forbids.
     connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
     return connection

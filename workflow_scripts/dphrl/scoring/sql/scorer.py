@@ -94,10 +94,9 @@ class SqlScorer(PooledScorer):
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
         """Each gold's verdict (`correct` or `gold_error`) and the reason not to use it, or None.
 
-        Reasons, the first that holds: `unrunnable`; `nondeterministic`, it depends on the clock or on chance;
-        `order-ambiguous`, its result is another under its own comparison when SQLite visits rows in reverse (LIMIT
-        without ORDER BY, GROUP BY with bare columns, the last bits of a sum) or when rows that tie in an ORDER BY
-        change places; `empty`.
+        Reasons, the first that holds: `unrunnable`; `order-ambiguous`, its result is another under its own comparison
+        when SQLite visits rows in reverse (LIMIT without ORDER BY, GROUP BY with bare columns, the last bits of a sum)
+        or when rows that tie in an ORDER BY change places; `empty`.
 
         Raises as `score`.
         """

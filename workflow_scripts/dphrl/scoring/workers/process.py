@@ -27,6 +27,8 @@ _ENVIRONMENT: Final = {
     "MALLOC_ARENA_MAX": "1",
     "OMP_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
+    # SQLite's modifier 'localtime' is the same on every machine.
+    "TZ": "UTC0",
 }
 _OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
 
