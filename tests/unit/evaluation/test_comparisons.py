@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import BootstrapConfig, ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
@@ -213,11 +214,7 @@ def test_of_a_custom_task_the_kinds_of_right_answers_are_compared_where_a_questi
 def test_the_base_alone_has_nothing_to_compare(evaluations):
     found = comparisons(study(evaluations.filter(method="base")))
     assert found.is_empty()
-    assert found.columns == [
-        *("dataset", "metric", "method", "against"),
-        *("difference", "low", "high", "error", "freedom", "p", "p_holm"),
-        *("seeds", "seeds_against", "questions", "clusters", "of_seeds", "of_questions", "of_both", "trainings"),
-    ]
+    assert found.columns == list(SCHEMAS["comparisons"].columns)
 
 
 def test_holm_known_values():

@@ -99,8 +99,3 @@ def test_most_claims_are_in_some_table():
 def test_names_and_sentences_are_distinct():
     assert len({claim.name for claim in CLAIMS}) == len({claim.sentence for claim in CLAIMS}) == len(CLAIMS)
     assert all(claim.method not in UNTRAINED for claim in CLAIMS)
-
-
-def test_the_primary_claims_are_those_of_passk_in_domain():
-    assert {(claim.metric, claim.role) for claim in CLAIMS if claim.primary} == {(PASS, "in_domain")}
-    assert CLAIMS[0].sentence == "GRPO answers more questions right, greedily, than the base, in domain."
