@@ -57,41 +57,13 @@ def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_th
     out = capsys.readouterr().out
     # pass@2: 5/6 of 40 questions, and 20 of 80: differences of 1/6, -5/6 and 0, sd 0.393, t(79) 1.990.
     assert "pass@2 of worse is 25.0 %, of the base 41.7 %: -16.7 points, 95 % interval [-25.4, -7.9]" in out
-    assert "pass@2 of same is 41.7 %" in out
-    assert "pass@2 fell by 16.7 points; lower accuracy on every question alike would explain 0.0 of them" in out
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
     assert (found["version"], found["exit_code"], found["models"]["worse"]["k"]) == (2, 3, 2)
-    assert {"accuracy", "coverage", "explained", "variety"} <= set(found["models"]["worse"])
     assert [found["models"][name]["verdict"] for name in ("worse", "same")] == ["COLLAPSED", "NOT COLLAPSED"]
     assert [one["prompt_id"] for one in found["models"]["worse"]["lost"]] == sorted(f"q{n}" for n in range(20, 40))
-    assert {"passk", "crossing", "keep_explore", "rarefied", "diversity_split", "transitions", "portfolio"} <= set(
-        found["tables"]
-    )
     page = (tmp_path / "d.html").read_text(encoding="utf-8")
-    for text in ("worse: COLLAPSED", "same: NOT COLLAPSED", "Portfolio", "Lost questions", "Question q20"):
+    for text in ("worse: COLLAPSED", "same: NOT COLLAPSED", "Question q20"):
         assert text in page
-
-
-def test_every_table_of_the_terminal_has_a_line_that_explains_its_heads(files, capsys):
-    main(["diagnose", *files])
-    tables = [
-        part.splitlines() for part in capsys.readouterr().out.split("\n\n") if "\n-----" in part or "\n---" in part
-    ]
-    heads = [re.split(r"  +", table[1].strip()) for table in tables]
-    assert [table[0] for table in tables] == [
-        "The files",
-        "Coverage: pass@k",
-        "Shares of right samples",
-        "What was kept, lost and gained",
-        "Where a loss lies",
-        "Variety among right answers",
-        "Portfolio",
-    ]
-    assert all(re.match(r"[A-Z].*\.$|pass@k in .*\.$", table[-1]) for table in tables)
-    assert heads[1][-2:] == ["falls below the base at k", "by guesses (base)"]
-    assert heads[3][-1] == "net discovery (NDR)"
-    assert "right answers (m)" in heads[5]
-    assert heads[6][-2:] == ["drawn from the base", "gain over tuned alone"]
 
 
 def verdicts(path, ways):
@@ -190,7 +162,7 @@ def test_hostile_text_is_escaped_on_the_page_and_visible_in_the_terminal(tmp_pat
     json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
 
 
-def test_hotter_files_trainings_and_groups(tmp_path, capsys):
+def test_hotter_files_and_trainings(tmp_path, capsys):
     """A base that is right half of the time, a cold model that solves half of the questions, and hotter files."""
     half = {f"q{n:03}": "+-+-+-+-" for n in range(200)}
     cold = {key: "++++++++" if n < 100 else "--------" for n, key in enumerate(half)}
@@ -210,15 +182,16 @@ def test_hotter_files_trainings_and_groups(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "over 200 questions and 3 trainings (" in out
     assert "grpo (2)" in out
-    grouped = [
-        write(tmp_path / f"{name}-grouped.jsonl", {key: marks for key in half}, topic="one")
-        for name, marks in (("base", "+-+-"), ("tuned", "+-+-"))
-    ]
-    for path in map(Path, grouped):
+
+
+def test_questions_are_grouped_by_a_field(tmp_path, capsys):
+    marks = {f"q{n}": "+-" for n in range(200)}
+    files = [Path(write(tmp_path / f"{name}.jsonl", marks, topic="t")) for name in ("base", "tuned")]
+    for path in files:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        lines = (json.dumps(row | {"topic": f"t{int(row['question_id'][1:]) % 20}"}) + "\n" for row in rows)
-        path.write_text("".join(lines), encoding="utf-8")
-    main(["diagnose", *grouped, "--cluster", "topic"])
+        grouped = (row | {"topic": f"t{int(row['question_id'][1:]) % 20}"} for row in rows)
+        path.write_text("".join(json.dumps(row) + "\n" for row in grouped), encoding="utf-8")
+    main(["diagnose", *map(str, files), "--cluster", "topic"])
     assert "over 200 questions in 20 groups" in capsys.readouterr().out
 
 
@@ -226,14 +199,9 @@ def test_usage_errors(files, tmp_path, capsys):
     for arguments, said in (
         ([files[0]], "required: TUNED"),
         ([*files, "--k", "8"], "largest possible k is 4"),
-        ([*files, "--k", "0"], "expected 1 or more"),
-        ([*files, "--margin", "0"], "expected points between 0 and 100"),
-        ([*files, "--styles", "plain"], "expected NAME=VALUE"),
         ([*files, "--styles", "a=S", "--styles", "b=SE"], "can never match"),
         ([*files, "--hotter", files[1]], "name one TUNED, and no --trainings"),
-        ([*files, "--trainings", "grpo"], "expected NAME=VALUE"),
         ([files[0], "--trainings", f"a={files[1]}", "--trainings", f"a={files[2]}"], "name each model once"),
-        ([files[0], "--trainings", "a=,"], "name each model once, with all of its files"),
         ([*files, "--trainings", f"worse={files[2]}"], "worse.jsonl is shown as worse; take another name"),
         ([*files, "--gold", "x"], "add --task math"),
         ([*files, "--task", "sql"], "--databases DIR"),
@@ -336,39 +304,21 @@ def test_nothing_heavy_is_imported(files):
 
 
 @pytest.mark.skipif(not PREDICTIONS.is_dir(), reason=f"no predictions at {PREDICTIONS}: set DPHRL_TEST_DATA")
-def test_three_spider_systems(tmp_path, capsys):
+def test_three_spider_systems(tmp_path):
     """One answer to each of 608 questions: K is 1, so the verdict is about accuracy, and it says so."""
-    paths = []
+    paths, shares = [], []
     for name in ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5"):
-        rows = [json.loads(line) for line in (PREDICTIONS / f"{name}.jsonl").open(encoding="utf-8")]
-        path = tmp_path / f"{name}.jsonl"
-        path.write_text(
-            "".join(
-                json.dumps(
-                    {
-                        "question_id": row["dev_index"],
-                        "question": f"{row['db_id']}: {row['question']}",
-                        "text": row["pred_sql"],
-                        "correct": bool(row["official_ex"]),
-                    }
-                )
-                + "\n"
-                for row in rows
-            ),
-            encoding="utf-8",
+        rows = pl.read_ndjson(PREDICTIONS / f"{name}.jsonl").select(
+            question_id="dev_index",
+            question=pl.format("{}: {}", "db_id", "question"),
+            text="pred_sql",
+            correct=pl.col("official_ex").cast(pl.Boolean),
         )
-        paths.append(str(path))
-    code = main(["diagnose", *paths, "--json", str(tmp_path / "d.json")])
-    found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
-    print(capsys.readouterr().out)
-    assert code == found["exit_code"]
-    assert code == 4
-    assert all(one["k"] == 1 and one["reasons"][0] == "one sample" for one in found["models"].values())
-    shares = [
-        sum(json.loads(line)["official_ex"] for line in (PREDICTIONS / f"{name}.jsonl").open(encoding="utf-8")) / 608
-        for name in ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
-    ]
-    models = found["models"].values()
-    assert [next(iter(models))["coverage"]["base"], *(one["coverage"]["tuned"] for one in models)] == pytest.approx(
-        shares
-    )
+        shares.append(rows["correct"].mean())
+        paths.append(str(tmp_path / f"{name}.jsonl"))
+        rows.write_ndjson(paths[-1])
+    assert main(["diagnose", *paths, "--json", str(tmp_path / "d.json")]) == 4
+    models = list(json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"].values())
+    assert all(model["k"] == 1 and model["reasons"][0] == "one sample" for model in models)
+    found = [models[0]["coverage"]["base"], *(model["coverage"]["tuned"] for model in models)]
+    assert found == pytest.approx(shares)
