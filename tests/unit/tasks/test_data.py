@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from published import DATA
 
@@ -79,19 +78,6 @@ def test_dapo_repeats_prompts(dapo: tuple[Prepared, list[Any], Counter[str]]) ->
     assert (len(truths), reasons) == (17_290, Counter(duplicate=627, conflicting=11))
     assert json.loads(prepared.prompts["messages"][0])[0]["role"] == "user"
     assert truths[0] == {"answer": "34"}
-
-
-def test_the_counts_of_the_data_readme_are_of_letters_and_digits(
-    dapo: tuple[Prepared, list[Any], Counter[str]],
-) -> None:
-    """By these, x + 1 and x - 1 are one prompt; here a duplicate is the same text."""
-
-    def distinct(prompts: pl.DataFrame) -> int:
-        texts = (json.loads(messages)[-1]["content"] for messages in prompts["messages"])
-        return len({"".join(filter(str.isalnum, text.lower())) for text in texts})
-
-    assert distinct(dapo[0].prompts) == 16_305
-    assert distinct(maths("college_math")[0].prompts) == 2764
 
 
 def test_the_overlap_of_dapo_with_the_evaluation_sets(dapo: tuple[Prepared, list[Any], Counter[str]]) -> None:
