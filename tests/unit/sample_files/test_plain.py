@@ -224,13 +224,7 @@ def test_odd_files_are_noted(tmp_path: Path) -> None:
     ]
     notes = read_samples(lines(tmp_path / "a.jsonl", *rows)).notes
     assert [note.split(" ")[0] for note in notes] == ["2", "2", "1", "1", "1"]
-    told = (
-        "responses are empty",
-        "rows have the sample_index of another",
-        "exact copies",
-        "more than one question",
-        "id",
-    )
+    told = ("are empty", "the sample_index of another", "exact copies", "more than one question", "more than one id")
     assert all(words in note for words, note in zip(told, notes, strict=True))
 
 

@@ -277,7 +277,7 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("depth", [3, 5, 8, 10, 14, 25, 60])
+@pytest.mark.parametrize("depth", [3, 10, 25])
 @pytest.mark.parametrize("parts", NESTED.values(), ids=NESTED)
 def test_nested_queries_are_classed_or_given_up_in_half_a_second(parts: tuple[str, str, str], depth: int) -> None:
     sql = nested(*parts, depth)
