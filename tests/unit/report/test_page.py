@@ -1,7 +1,6 @@
 """The page: its text, and what a real browser without a network makes of it."""
 
 import re
-import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -279,26 +278,6 @@ def test_hostile_samples_run_nothing_in_a_browser(browser, open_page, tables, co
     assert browser.find_element("css selector", ".response pre").text == EVIL
     browser.find_element("id", "filter-policy").send_keys("<")
     assert shown(browser) == (1, 1)
-
-
-def test_a_legend_entry_brings_out_one_policy_and_a_resize_draws_anew(browser, open_page, page):
-    open_page(page, 1280, 900, len(NAMES))
-    faded = "return document.querySelectorAll('[data-figure=passk] .mark-line path[opacity=\"0.12\"]').length"
-    assert browser.execute_script(faded) == 0
-    entry = browser.find_element("css selector", "[data-figure=passk] .mark-symbol.role-legend-symbol path")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", entry)
-    webdriver = pytest.importorskip("selenium.webdriver")
-    webdriver.ActionChains(browser).click(entry).perform()
-    # Four of five policies fade in each of three panels.
-    assert browser.execute_script(faded) == 12
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    width = "return document.querySelector('[data-figure=training] svg.marks').getBoundingClientRect().width"
-    end = time.monotonic() + 30
-    while browser.execute_script(width) > 390:
-        assert time.monotonic() < end, "the figure was not drawn again for the narrow screen"
-        time.sleep(0.05)
-    assert browser.get_log("browser") == []
 
 
 def test_published_points_on_one_dataset_are_drawn_without_a_warning(browser, open_page, tables, costs):
