@@ -45,10 +45,6 @@ JOBS = {
     "gsm8k-1gpu": (9, 6, 4, 2),
     "demo-llm": (5, 15, 12, 3),
     "demo-llm-full": (19, 55, 40, 3),
-    "llama-sql-mini": (6, 23, 21, 4),
-    "llama-math-mini": (5, 20, 18, 3),
-    "ablations-mini": (8, 11, 9, 2),
-    "multi-style-mini": (4, 7, 5, 2),
 }
 
 

@@ -12,7 +12,6 @@ from made_samples import drawn_file, sample_file
 from written_samples import lines
 
 from dphrl.config.blocks.evaluation import StyleRule
-from dphrl.diagnose import tables
 from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
 from dphrl.diagnose.portfolio import splits
@@ -275,25 +274,6 @@ def test_several_models_have_their_own_verdict_and_the_worst_decides():
     }
     assert found.exit_code == 3
     assert set(found.tables["portfolio"]["method"]) == {"same", "worse"}
-
-
-def test_trainings_and_models_on_other_questions_have_their_own_rows():
-    """A model on all questions of the base, and one with two trainings on half of them."""
-    rates = [0.3] * 40
-    files = [drawn_file("b", rates, 8, 0), drawn_file("whole", rates, 8, 1)]
-    diagnosis = diagnose(
-        files, trainings={"half": [drawn_file("x", rates[:20], 8, 2), drawn_file("y", [0.9] * 20, 8, 3)]}
-    )
-    solve_rates = {title: frame for title, _, frame in tables.moved(diagnosis)}
-    assert list(solve_rates) == ["Solve rates: whole", "Solve rates: half (1)", "Solve rates: half (2)"]
-    for frame, number in zip(solve_rates.values(), (40, 20, 20), strict=True):
-        cells = [cell.rstrip(")").split(" (") for row in frame.rows() for cell in row[1:]]
-        assert [sum(map(float, column)) for column in zip(*cells, strict=True)] == pytest.approx([number] * 2, abs=1)
-    _, _, shown = tables.shares(diagnosis)
-    assert shown["model"].to_list() == ["base", "base", "whole", "half (1)", "half (2)"]
-    _, _, of_files = tables.answers(diagnosis)
-    assert float(of_files.filter(model="half (2)")["right"].item()) > 80
-    assert float(shown.filter(model="half (2)")["Cover@1/2"].item()) > 90
 
 
 def test_a_question_without_a_group_is_a_group_of_its_own():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from written_samples import lines
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.tables import write_table
@@ -28,8 +29,7 @@ def write(path, answers, **fields):
         for key, marks in answers.items()
         for i, mark in enumerate(marks)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
+    return str(lines(path, *rows))
 
 
 @pytest.fixture
@@ -166,13 +166,12 @@ def test_hotter_files_and_trainings(tmp_path, capsys):
 
 
 def test_questions_are_grouped_by_a_field(tmp_path, capsys):
-    marks = {f"q{n}": "+-" for n in range(200)}
-    files = [Path(write(tmp_path / f"{name}.jsonl", marks, topic="t")) for name in ("base", "tuned")]
-    for path in files:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        grouped = (row | {"topic": f"t{int(row['question_id'][1:]) % 20}"} for row in rows)
-        path.write_text("".join(json.dumps(row) + "\n" for row in grouped), encoding="utf-8")
-    main(["diagnose", *map(str, files), "--cluster", "topic"])
+    rows = [
+        {"question_id": f"q{n}", "text": f"answer {right}", "correct": right, "topic": f"t{n % 20}"}
+        for n in range(200)
+        for right in (True, False)
+    ]
+    main(["diagnose", *(str(lines(tmp_path / f"{name}.jsonl", *rows)) for name in ("a", "b")), "--cluster", "topic"])
     assert "over 200 questions in 20 groups" in capsys.readouterr().out
 
 
@@ -203,68 +202,48 @@ def test_errors_in_files(files, tmp_path, capsys):
 
 
 def test_answers_are_judged_here(tmp_path, capsys):
-    """Golds in a file; answers without verdicts."""
+    """Golds in a file; answers without verdicts, one to a question."""
     paths = []
     for name, right in (("base", 60), ("tuned", 20)):
-        rows = [
-            {
-                "question_id": str(n),
-                "question": f"{n} + 1?",
-                "text": f"{n} + 1 = \\boxed{{{n + 1 if n < right else 0}}}",
-            }
-            for n in range(70)
-        ]
-        path = tmp_path / f"{name}.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        paths.append(str(path))
-    golds = tmp_path / "golds.jsonl"
-    golds.write_text("".join(json.dumps({"id": n, "answer": n + 1}) + "\n" for n in range(70)), encoding="utf-8")
-    assert main(["diagnose", *paths]) == 2
-    assert "no sample is judged; judge them here with --task" in capsys.readouterr().err
-    # One answer to a question: accuracy, no coverage.
+        answers = (n + 1 if n < right else 0 for n in range(70))
+        rows = ({"question_id": str(n), "text": f"so \\boxed{{{answer}}}"} for n, answer in enumerate(answers))
+        paths.append(str(lines(tmp_path / f"{name}.jsonl", *rows)))
+    golds = lines(tmp_path / "golds.jsonl", *({"id": n, "answer": n + 1} for n in range(70)))
     assert main(["diagnose", *paths, "--task", "math", "--gold", str(golds)]) == 4
     assert "pass@1 of tuned is 28.6 %, of the base 85.7 %" in capsys.readouterr().out
-    # A list of golds in the files: all are required.
-    listed = []
-    for name, answer in (("base", "2, 1"), ("tuned", "2")):
-        rows = ({"question": f"q{n}", "text": f"\\boxed{{{answer}}}", "gold": [1, "2"]} for n in range(70))
-        listed.append(str(tmp_path / f"listed-{name}.jsonl"))
-        Path(listed[-1]).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert main(["diagnose", *listed, "--task", "math"]) == 4
-    assert "pass@1 of listed-tuned is 0.0 %, of the base 100.0 %" in capsys.readouterr().out
     assert main(["diagnose", *paths, "--task", "math"]) == 2
     assert "has no gold answer; the file has none: give them with --gold FILE" in capsys.readouterr().err
 
 
-def test_sql_is_judged_here_and_programs_are_the_variety(tmp_path, capsys):
-    folder = tmp_path / "databases" / "shop"
-    folder.mkdir(parents=True)
-    with sqlite3.connect(folder / "shop.sqlite") as connection:
-        connection.execute("CREATE TABLE item (name TEXT, price INT)")
-        connection.executemany("INSERT INTO item VALUES (?, ?)", [("a", 1), ("b", 2)])
+def test_all_golds_of_a_list_are_required(tmp_path, capsys):
+    paths = []
+    for name, answer in (("base", "2, 1"), ("tuned", "2")):
+        rows = ({"question": f"q{n}", "text": f"\\boxed{{{answer}}}", "gold": [1, "2"]} for n in range(70))
+        paths.append(str(lines(tmp_path / f"{name}.jsonl", *rows)))
+    assert main(["diagnose", *paths, "--task", "math"]) == 4
+    assert "pass@1 of tuned is 0.0 %, of the base 100.0 %" in capsys.readouterr().out
+
+
+def test_sql_is_judged_here_and_programs_are_the_variety(tmp_path):
+    database = tmp_path / "databases/shop/shop.sqlite"
+    database.parent.mkdir(parents=True)
+    with sqlite3.connect(database) as connection:
+        connection.executescript("CREATE TABLE item (name TEXT); INSERT INTO item VALUES ('a'), ('b');")
     ways = ["SELECT count(*) FROM item", "SELECT count(name) FROM item", "SELECT 3"]
     paths = []
     for name, drawn in (("base", (0, 1, 2)), ("tuned", (0, 0, 2))):
-        rows = [{"question_id": f"q{n}", "text": f"```sql\n{ways[way]}\n```"} for n in range(30) for way in drawn]
-        paths.append(tmp_path / f"{name}.jsonl")
-        paths[-1].write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    golds = tmp_path / "golds.jsonl"
+        rows = ({"question_id": f"q{n}", "text": f"```sql\n{ways[way]}\n```"} for n in range(30) for way in drawn)
+        paths.append(str(lines(tmp_path / f"{name}.jsonl", *rows)))
     gold = {"gold_sql": "SELECT count(*) FROM item", "db_id": "shop"}
-    golds.write_text("".join(json.dumps({"question_id": f"q{n}"} | gold) + "\n" for n in range(30)), encoding="utf-8")
-    arguments = [*map(str, paths), "--task", "sql", "--databases", str(folder.parent)]
-    assert main(["diagnose", *arguments, "--gold", str(golds), "--json", str(tmp_path / "d.json")]) == 4
+    golds = lines(tmp_path / "golds.jsonl", *({"question_id": f"q{n}"} | gold for n in range(30)))
+    options = ["--task", "sql", "--databases", str(tmp_path / "databases"), "--gold", str(golds)]
+    assert main(["diagnose", *paths, *options, "--json", str(tmp_path / "d.json")]) == 4
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
     assert (found["coverage"]["base"], found["coverage"]["tuned"]) == (1, 1)
-    first = found["varieties"][0]
-    assert (first["kind"], first["m"], first["difference"]["base"], first["difference"]["tuned"]) == (
-        "programs",
-        2,
-        2,
-        1,
-    )
+    programs = found["varieties"][0]
+    assert (programs["kind"], programs["m"]) == ("programs", 2)
+    assert (programs["difference"]["base"], programs["difference"]["tuned"]) == (2, 1)
     assert found["more_questions"] == 59
-    assert main(["diagnose", *arguments]) == 2
-    assert "has no gold answer" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_named(files, monkeypatch, capsys):

@@ -89,14 +89,6 @@ def test_the_difference_of_a_run_is_its_own_comparison(folders):
     assert found["difference"][1] == pytest.approx(trained - solved("base"))
 
 
-def test_one_run_pooled_is_its_own_comparison(tmp_path):
-    everything = write_run(tmp_path / "one", (1, 2, 3), world=1)
-    config = EvaluateConfig(**{**SETTINGS, "bootstrap": {"replicates": 100}})
-    assert_frame_equal(
-        pooled(read_runs([tmp_path / "one"])), comparisons(Study.from_evaluations(everything, config, 1))
-    )
-
-
 def test_lists_of_checkpoints_are_pooled_as_trainings_and_single_ones_are_not(tmp_path, folders):
     write_run(tmp_path / "first", (1, 2), world=1, step=0)
     checkpoints, trained = read_runs([tmp_path / "first"])[0], read_runs(folders[:1])[0]
