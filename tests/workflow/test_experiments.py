@@ -75,7 +75,7 @@ def _write_placeholders(name: str, folder: Path) -> None:
 
 
 # One of each family; the others, which differ in numbers, are in `make test-full`.
-SHORT = {"llama-sql", "demo-full", "demo-llm"}
+SHORT = {"llama-sql", "demo-full", "gsm8k-1gpu", "demo-llm"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in SHORT else [pytest.mark.full]) for n in JOBS])

@@ -282,7 +282,7 @@ def test_pass_at_k_at_equal_mean_is_on_the_line_between_two_steps(mean, level, e
 
 def test_the_interval_at_equal_mean_holds_the_chance_of_the_questions_in_the_mean_too():
     """Coverage of 95 % intervals over questions, from which the place on the line is estimated as well."""
-    drawn, runs, questions, target = np.random.default_rng(3), 300, 300, 0.55
+    drawn, runs, questions, target = np.random.default_rng(3), 150, 300, 0.55
     # Mean accuracy, and share of questions with right samples: pass@16, as these then have 8 or more of 16.
     made = {("base", 0): (0.45, 0.9), ("dph_f", 8): (0.6, 0.8), ("grpo", 8): (0.65, 0.7)}
 
@@ -302,4 +302,4 @@ def test_the_interval_at_equal_mean_holds_the_chance_of_the_questions_in_the_mea
         ]  # fmt: skip
         row = at_mean(*policies, mean=target, level="all", k=16).row(0, named=True)
         hits += row["low"] <= truth <= row["high"]
-    assert 0.92 <= hits / runs <= 0.98
+    assert 0.91 <= hits / runs <= 0.99
