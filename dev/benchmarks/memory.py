@@ -25,13 +25,15 @@ import polars as pl
 
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.artifacts.code import code_digest
+from dphrl.artifacts.kinds import kind_of
 from dphrl.artifacts.stage import Stage
 from dphrl.artifacts.tables import PART, by_prompts
+from dphrl.config import slices
 from dphrl.config.blocks.evaluation import StyleRule
+from dphrl.config.blocks.sampling import Plan
 from dphrl.config.blocks.training import PartitionConfig
 from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate_parts
-from dphrl.layout.kinds import kind_of, sliced
 from dphrl.layout.names import DRAW
 from dphrl.scoring import MathScorer
 from dphrl.scoring.tables import score_rollouts
@@ -244,11 +246,11 @@ def job(name: str, root: Path, config: Mapping[str, Any] | None = None) -> Stage
 
 def stage_at(root: Path, path: str) -> Stage:
     """The stage that makes the artifact at a path of a run."""
-    found = kind_of(path)
-    assert found is not None
-    kind, fields = found
-    config = sliced(kind.slice, CONFIG, fields) if kind.slice else None
-    return job(str(kind.stage).split("|")[0], root, config)
+    kind = kind_of(path)
+    assert kind is not None
+    plan: Plan = "refine" if ".refine/" in path else "presample"
+    config = slices.sample(CONFIG, "base", "train", plan) if kind.schema == "rollouts" else None
+    return job(kind.stage[0], root, config)
 
 
 def work(stage: str, folder: Path) -> None:
@@ -284,9 +286,9 @@ def policy() -> LogProbs:
 
 def audit(run: Path) -> None:
     """Check every artifact."""
-    from dphrl.audit.run import audit_run, require_passed
+    from dphrl.audit.run import audit_run, require_sound
 
-    require_passed(audit_run(run))
+    require_sound(audit_run(run))
 
 
 def rehearse(folder: Path) -> None:

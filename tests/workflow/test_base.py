@@ -16,6 +16,7 @@ from tiny_models import tiny_model, write_tiny_policy
 
 from dphrl.artifacts.files import parts_folder, sha256_file
 from dphrl.artifacts.manifest import read_manifest
+from dphrl.audit.run import audit_run
 
 pytestmark = pytest.mark.workflow
 
@@ -106,9 +107,10 @@ def test_a_killed_supervised_start_ends_in_the_same_bytes_and_is_audited(
     run.run()
     assert not state.parent.exists()
     assert pl.read_parquet(table)["step"].to_list() == [*range(1, 301)]
-    audit = pl.read_parquet(run.results / "audit/audit.parquet")
-    assert audit["failed"].list.len().sum() == 0
-    assert "tables/supervised.parquet" in audit["artifact"]
+    audit = audit_run(run.results)
+    assert audit.faults == {}
+    assert audit.listed is not None
+    assert "tables/supervised.parquet" in audit.listed
     continued = table.read_bytes(), weights.read_bytes()
     table.unlink()
     run.run(str(table.relative_to(tmp_path)))
