@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 from random import Random
 
-import fuzz_footers
 import fuzz_math
 import fuzz_sql
 import pytest
 
-FAMILIES: dict[str, Callable] = {"sql": fuzz_sql.fuzz, "math": fuzz_math.fuzz, "footers": fuzz_footers.fuzz}
+FAMILIES: dict[str, Callable] = {"sql": fuzz_sql.fuzz, "math": fuzz_math.fuzz}
 
 
 @pytest.mark.full
