@@ -6,7 +6,7 @@ from script import snakemake, stage
 from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.training import PartitionConfig
 from dphrl.tasks.partition import refine
-from dphrl.tasks.partition_counts import shortage, sizes
+from dphrl.tasks.partition_counts import sizes
 
 with stage("on_reject") as job:
     config = PartitionConfig(on_reject=snakemake.params.on_reject)
@@ -15,4 +15,4 @@ with stage("on_reject") as job:
     parts = (refine(divided, judged, config) for divided, judged in by_prompts(candidates, verdicts))
     job.write_parts(parts, "partition", snakemake.output.partition)
     settled = pl.scan_parquet(snakemake.output.partition, glob=False)
-    job.note = ". ".join(filter(None, [sizes(settled), shortage(settled)]))
+    job.note = sizes(settled)

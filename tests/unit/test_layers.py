@@ -18,8 +18,8 @@ LAYERS = (
     ("scoring", "rollout", "reference"),
     ("training",),
     ("toy",),
-    ("audit", "export", "report", "plan"),
-    ("diagnose", "starter"),
+    ("export", "report", "plan"),
+    ("audit", "diagnose", "starter"),
     ("cli",),
     ("__main__",),
 )

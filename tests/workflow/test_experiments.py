@@ -12,6 +12,7 @@ import pytest
 from experiments import experiment, files_of
 from runs import ROOT, Workflow
 
+from dphrl.audit.run import audit_run
 from dphrl.config.blocks.data import TOY
 from dphrl.config.load import read_config
 from dphrl.hub import data_name, model_name
@@ -105,7 +106,6 @@ def test_a_small_experiment_of_each_family_runs_to_its_report(name: str, project
     headline = pl.read_parquet(workflow.results / "tables/headline.parquet")
     assert set(headline["method"]) >= {"base", *config.methods}
     assert set(headline["dataset"]) == set(config.evaluate.datasets)
-    audit = pl.read_parquet(workflow.results / "audit/audit.parquet")
-    assert audit["failed"].list.len().sum() == 0
+    assert audit_run(workflow.results).faults == {}
     assert (workflow.results / "report/index.html").exists()
     assert workflow.plan() == []

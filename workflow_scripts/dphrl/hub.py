@@ -68,7 +68,7 @@ class HubName:
         return f"{PREFIX}{folder}{self.id}{revision}{file}"
 
     @property
-    def patterns(self) -> dict[str, list[str]]:
+    def patterns(self) -> dict[str, Any]:
         """The files that a run takes, as patterns of huggingface_hub."""
         if self.kind == "dataset":
             return {"allow_patterns": [self.file]}
@@ -145,8 +145,11 @@ def fetch(name: HubName) -> dict[str, Any]:
     return {"id": name.id, "kind": name.kind, "revision": name.revision, "commit": folder.name, "files": files}
 
 
-def snapshot(name: HubName, patterns: dict[str, list[str]]) -> tuple[Path, dict[str, TreeCacheEntry]]:
+def snapshot(name: HubName, patterns: dict[str, Any]) -> tuple[Path, dict[str, TreeCacheEntry]]:
     """The folder of a name in the cache, and its files that fit the patterns, by path; what is missing is fetched.
+
+    Args:
+        patterns: `allow_patterns` and `ignore_patterns` of huggingface_hub.
 
     Raises:
         HubError: a file cannot be fetched, there is no space, or the hub answers with what it cannot have.
@@ -200,7 +203,7 @@ class _Answers:
             raise HubError(f"{self.name}: the hub answers without an end; {_OTHER_HUB}")
         if response.request.method == "HEAD":
             commit = response.headers.get("X-Repo-Commit", self.commit)
-            etag = response.headers.get("X-Linked-ETag") or response.headers.get("ETag", "")
+            etag = response.headers.get("X-Linked-ETag") or response.headers.get("ETag") or ""
             digest = etag.removeprefix("W/").strip('"')
             if commit != self.commit or not (response.is_error or digest in {"", *self.digests}):
                 not_listed = f"commit {commit!r}, digest {digest!r}"

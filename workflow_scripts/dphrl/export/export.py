@@ -13,10 +13,10 @@ from jinja2 import TemplateError
 from safetensors import safe_open
 
 from dphrl.artifacts.files import replacing_folder, sha256_file
+from dphrl.artifacts.kinds import KINDS, fill
 from dphrl.artifacts.manifest import folder_of
 from dphrl.artifacts.tables import check_listed, read_footer, read_table
 from dphrl.config.blocks.data import MATH, SQL
-from dphrl.layout.kinds import KINDS, fill
 from dphrl.tasks.tokens import load_tokenizer
 
 Row = dict[str, Any]

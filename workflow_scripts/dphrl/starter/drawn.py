@@ -2,15 +2,14 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from dphrl.config import slices
-from dphrl.config.blocks.data import DatasetConfig
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.config.config import Config
 from dphrl.hub import data_name, model_name, one_file, snapshot
@@ -23,9 +22,8 @@ from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.sample_files.records import read_source
 from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.tables import score_rollouts
-from dphrl.tasks.fields import Renames
 from dphrl.tasks.gold import gold_of
-from dphrl.tasks.prepare import Prepared, prepare
+from dphrl.tasks.prepare import prepare
 from dphrl.tasks.tokens import encoder
 
 _QUESTIONS: Final = 16
@@ -34,7 +32,7 @@ _SAMPLES: Final = 8
 _RULES: Final = {"math": ("boxed", "final"), "sql": ("fenced", "bare")}
 # Tokens of the longest answer that is waited for.
 _PATIENCE: Final = {"cpu": 512, "cuda": 2048}
-# Rows of which the questions are drawn.
+# Rows of which the questions are taken, from all of the file.
 _LOOKED_AT: Final = 2000
 # A limit is so many times the longest length, since answers may grow in training, and a multiple of 64 tokens.
 _ROOM, _MULTIPLE = 1.5, 64
@@ -69,16 +67,23 @@ def draw(config: Config, folder: Path) -> Drawn:
     """
     train = config.train_dataset
     assert train is not None
-    dataset, (databases, fields) = config.datasets[train], _reading(config.datasets[train], folder)
+    dataset = config.datasets[train]
+    databases = folder / dataset.database_folder if dataset.database_folder else None
+    fields = {str(ours): theirs for ours, theirs in dataset.fields.items()}
+    hub = data_name(dataset.source)
+    source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
+    assert source is not None
+    rows = read_source(source)
+    rows = rows[:: math.ceil(len(rows) / _LOOKED_AT)]
     limit = min(_PATIENCE[device_of_job()], config.sampling.presample.max_tokens)
     use_free_cores()
     started = time.perf_counter()
     base = config.policy.base or ""
-    hub = model_name(base, folder)
-    policy = snapshot(hub, hub.patterns)[0] if hub else folder / base
+    model = model_name(base, folder)
+    policy = snapshot(model, model.patterns)[0] if model else folder / base
     run_limited(check_base, policy)
-    encode = encoder(policy, config.prompts.template)
-    rows, prepared = _prepare(config, train, folder, encode)
+    encode, longest = encoder(policy, config.prompts.template), config.prompts.max_tokens
+    prepared = prepare(rows, dataset.task, source.name, encode, longest, databases=databases, fields=fields)
     prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
     plan = PlanConfig(**config.sampling.presample.model_dump() | {"n": _SAMPLES, "max_tokens": limit})
     asked = prompts.select("prompt_id", "prompt_token_ids").iter_rows()
@@ -107,29 +112,10 @@ def draw(config: Config, folder: Path) -> Drawn:
         report.append("Too many were cut off, so the limits of responses are still the paper's.")
         return Drawn(rule, None, "\n".join(report))
     # A few answers without an end set no limit.
-    longest = max(answers.filter(~cut_off)["token_ids"].list.len())
-    response = _MULTIPLE * math.ceil(_ROOM * longest / _MULTIPLE)
+    ended = answers.filter(~cut_off)["token_ids"].list.len()
+    response = _MULTIPLE * math.ceil(_ROOM * max(ended) / _MULTIPLE)
     report.append(f"  limit of responses: {response:,} tokens, {_ROOM} times the longest answer that ended")
     return Drawn(rule, response, "\n".join(report))
-
-
-def _prepare(
-    config: Config, name: str, folder: Path, encode: Callable[[list[dict[str, str]]], list[int]]
-) -> tuple[list[dict[str, Any]], Prepared]:
-    """Rows of a dataset, at most `_LOOKED_AT` from all of its file, and their prompts."""
-    dataset, hub = config.datasets[name], data_name(config.datasets[name].source)
-    source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
-    assert source is not None
-    rows = read_source(source)
-    rows = rows[:: math.ceil(len(rows) / _LOOKED_AT)]
-    (databases, fields), longest = _reading(dataset, folder), config.prompts.max_tokens
-    return rows, prepare(rows, dataset.task, source.name, encode, longest, databases=databases, fields=fields)
-
-
-def _reading(dataset: DatasetConfig, folder: Path) -> tuple[Path | None, Renames]:
-    """The folder of a dataset's databases, and the names of its fields."""
-    databases = folder / dataset.database_folder if dataset.database_folder else None
-    return databases, {str(ours): theirs for ours, theirs in dataset.fields.items()}
 
 
 def _right(verdicts: pl.DataFrame) -> float:

@@ -13,7 +13,6 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import polars as pl
 import yaml
 
 from dphrl.config.blocks.data import MATH, SQL
@@ -218,7 +217,7 @@ class _Dataset(NamedTuple):
 
     entry: dict[str, Any]
     rows: int
-    lengths: pl.Series
+    lengths: list[int]
     rejected: str
 
     def report(self, config: Config) -> Iterator[str]:
@@ -227,10 +226,10 @@ class _Dataset(NamedTuple):
         yield (
             f"{self.entry['source']}: {self.rows} rows, task {self.entry['task']}{f' ({fields})' if fields else ''}; "
             f"{counted(len(self.lengths), 'prompt')}{f' (rejected: {self.rejected}, ...)' if self.rejected else ''}, "
-            + (f"at most {self.lengths.max()} tokens" if self.lengths.max() else "not measured without transformers")
+            + (f"at most {max(self.lengths)} tokens" if any(self.lengths) else "not measured without transformers")
         )
         limit = config.prompts.max_tokens
-        if longer := int((self.lengths > limit).sum()):
+        if longer := sum(length > limit for length in self.lengths):
             yield f"  {longer} are longer than prompts.max_tokens, {limit}: the positions of the model are too few"
 
 
@@ -257,7 +256,7 @@ def _dataset(wish: Wish, source: str, folder: Path, model: "_Model") -> _Dataset
     except SourceError as error:
         raise LayoutError(f"{error}. --field question=THEIRS names it") from None
     rejected = made.rejected.row(0, named=True)["detail"] if made.rejected.height else ""
-    return _Dataset(entry, len(rows), made.prompts["prompt_token_ids"].list.len(), rejected)
+    return _Dataset(entry, len(rows), made.prompts["prompt_token_ids"].list.len().to_list(), rejected)
 
 
 @dataclass(frozen=True)
@@ -320,7 +319,7 @@ def _text(
 ) -> str:
     """The configuration: the template of the task, without the lines that have no value."""
     datasets = {name: dataset.entry for name, dataset in read.items()}
-    task, longest = datasets["train"]["task"], max(int(dataset.lengths.max()) for dataset in read.values())
+    task, longest = datasets["train"]["task"], max(max(dataset.lengths) for dataset in read.values())
     # Half of the positions are for prompts where these were not measured, else at most three quarters.
     prompt = min(_MULTIPLE * math.ceil(longest / _MULTIPLE), 3 * model.positions // 4) or model.positions // 2
     response = min(_RESPONSE.get(task, _RESPONSE[SQL]), model.positions - prompt)

@@ -35,7 +35,10 @@ def shortage(partition: pl.LazyFrame) -> str:
         if counts := thresholds(partition):
             step = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {counts}"
         else:
-            step = "No training question has a right sample: the logs of scoring say in how many an answer was found"
+            step = (
+                "No training question has a right sample. The logs of scoring say in how many an answer was found: if "
+                "in few, set its place (scoring.<task>.answer), else see docs/how-to/supervised-start.md"
+            )
         return f"D_pef is empty. {step}"
     if "exp" not in subsets:
         return "D_exp is empty. Raise partition.pef_min_correct, or add questions that the base model does not solve"
