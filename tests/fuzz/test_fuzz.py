@@ -1,4 +1,4 @@
-"""Odd inputs of a random kind, by seed, for what judges model output and for what reads artifacts.
+"""Odd model outputs of a random kind, by seed, for what judges them.
 
 `make fuzz MINUTES=10 SEED=2` runs each family for so long; as a part of `make test-full` each runs for half a minute.
 """

@@ -144,10 +144,6 @@ def test_an_interrupted_hashing_reruns_nothing_that_read_the_databases(run: Work
     assert stages(run) == Counter(["hash_databases", "audit"])
 
 
-def test_the_datasets_of_a_run_without_databases_have_no_table(pristine: Workflow) -> None:
-    assert not (pristine.results / "databases").exists()
-
-
 @pytest.mark.full
 def test_ten_gigabytes_of_databases_are_read_once(run: Workflow) -> None:
     """By the kernel's count of what this process and the ended ones that it started have read; the files are sparse."""

@@ -33,7 +33,6 @@ pytestmark = pytest.mark.workflow
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own_functions.py"
 SAMPLING = "sampling base on train (presample, draw main)"
-END = {"estimating pass@k, styles, keep and exploration", "auditing the artifacts", "writing the report"}
 
 
 def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> None:
@@ -42,9 +41,7 @@ def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> 
     assert set(partition["subset"]) == {"pef", "exp"}
     assert audit_run(pristine.results).faults == {}
     assert "<svg" in (pristine.results / "figures/passk.svg").read_text()
-    page = (pristine.results / "report/index.html").read_text()
-    assert len(page) > 100_000
-    assert "<h1>tiny: did diversity collapse?</h1>" in page
+    assert "<h1>tiny" in (pristine.results / "report/index.html").read_text()
     assert not list(pristine.results.rglob(".*.tmp"))
     assert not list((pristine.folder / "temporary").iterdir())
 
@@ -123,6 +120,7 @@ def test_a_second_run_does_nothing(finished: Workflow) -> None:
     assert "Nothing to be done" in finished.run()
 
 
+@pytest.mark.full
 def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
     finished.run("--report", "report.zip")
     names = subprocess.run(
@@ -133,14 +131,6 @@ def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
     ).stdout
     assert names.count(".svg") == len([*(finished.results / "figures").glob("*.svg")]) > 0
     assert all(name in names for name in ("claims.md", "headline.csv", "index.html"))
-
-
-def test_a_wrong_config_stops_before_the_plan_is_made(pristine: Workflow) -> None:
-    process = pristine.configured(train={"lr_": 1e-3}).start("--dry-run")
-    assert process.wait() != 0
-    assert "train.lr_" in pristine.output()
-    assert "train.lr" in pristine.output()
-    assert "Building DAG" not in pristine.output()
 
 
 def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(pristine: Workflow) -> None:
@@ -234,9 +224,6 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
         "lora": 1,
         "base_itself": 1,
     }
-    page = (checked.results / "report/index.html").read_text()
-    assert "Base, lora and ours (2 checkpoints), evaluated on maths." in page
-    assert ("Does drawing hotter recover it?" in page) == ("Drawn hotter</h2>" in page) == bool(hotter)
     for temperature in hotter:
         hot = checked.results / f"rollouts/ours-s2/step0/t{temperature}/maths.evaluate/0.parquet"
         assert read_footer(hot)["config"]["plan"]["temperature"] == temperature
