@@ -348,7 +348,7 @@ Hours are those of the model's matrix products alone: a job takes longer.
 examples:
   dphrl plan config/config.yaml                        the demo, on two CPU cores
   dphrl plan my.yaml --gpu-gib 80 --slots 4            on four GPUs of 80 GiB
-  dphrl plan my.yaml --tflops 400                      hours, on a machine without a GPU
+  dphrl plan my.yaml --tflops 400                      hours at another speed of a GPU
 
 exit status: 0, 1 if something does not fit, 2 if the plan cannot be made"""
 
@@ -359,7 +359,7 @@ def _plan_options(parser: ArgumentParser) -> None:
     add("config", type=Path, nargs="+", help=text)
     add("--gpu-gib", type=float, help="memory of a GPU in GiB (default: hardware.gpu_gib)")
     add("--slots", type=int, help="GPUs, or CPU cores, at one time (default: 2, or those of the largest job)")
-    add("--tflops", type=float, help="10^12 operations/s that one of them reaches (default: those of a product here)")
+    add("--tflops", type=float, help="10^12 operations/s of each (default: 200 of a GPU, 0.03 of a core)")
 
 
 def _plan(options: Namespace) -> int:

@@ -15,11 +15,11 @@ from published import DATA, LLAMA_8B
 from tiny_models import write_tokenizer
 
 from dphrl.cli import main
-from dphrl.config.checks import strengths
 from dphrl.config.config import Config
 from dphrl.config.load import read_config
+from dphrl.config.notices import strengths
 from dphrl.config.places import check_files
-from dphrl.plan.describe import at_start
+from dphrl.plan.describe import check_fits
 
 LARGE = LLAMA_8B | {"max_position_embeddings": 131072}
 SMALL = LLAMA_8B | {"num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 512, "max_position_embeddings": 8192}
@@ -56,7 +56,7 @@ def init(*arguments: str) -> Config:
     (written,) = Path().glob("*.yaml")
     config = read_config(written)
     check_files(config, Path())
-    assert list(at_start(config, Path()))
+    check_fits(config, Path())
     return config
 
 
@@ -152,16 +152,14 @@ def test_mathematics_gets_the_papers_values_for_it(kind: str, threshold: int, fo
     assert (config.train.steps, config.train.segment_steps, config.train.eval_every) == (96, 12, 24)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_short_model_without_a_template_on_a_cpu(dtype: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dphrl.starter.starter.faster_dtype", lambda width: dtype if width == 64 else "")
+def test_a_short_model_without_a_template_on_a_cpu(folder: Path) -> None:
     write_model(folder / "tiny", SMALL | {"max_position_embeddings": 256}, chat=False)
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     config = init("--data", "my.jsonl", "--model", "tiny", "--cpu")
     assert (config.prompts.template, config.prompts.max_tokens, config.engine.max_model_len) == ("plain", 128, 256)
     lengths = {plan["max_tokens"] for plan in config.sampling.model_dump().values()}
     assert {config.train.max_tokens, *lengths} == {128}
-    assert (config.engine.dtype, config.train.dtype, config.hardware.gpu_gib) == (dtype, dtype, None)
+    assert (config.engine.dtype, config.train.dtype, config.hardware.gpu_gib) == ("float32", "float32", None)
     assert config.engine.name == "transformers"
 
 

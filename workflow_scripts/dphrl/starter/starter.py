@@ -22,7 +22,7 @@ from dphrl.config.load import load_config
 from dphrl.config.places import check_files
 from dphrl.hub import SMALL_FILES, data_name, model_name, one_file, snapshot
 from dphrl.machine.progress import counted
-from dphrl.plan.describe import at_start, faster_dtype, shape_of
+from dphrl.plan.describe import check_fits, shape_of
 from dphrl.plan.memory import LESS_MEMORY, Setting, phases
 from dphrl.sample_files.records import SourceError, read_source
 from dphrl.sizes import model_settings
@@ -198,7 +198,7 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
     if hardware := _hardware(wish, config, folder):
         text, config = configured(hardware)
     check_files(config, folder)
-    list(at_start(config, folder))
+    check_fits(config, folder)
     report = [line for dataset in read.values() for line in dataset.report(config)]
     if wish.draw:
         from dphrl.starter.drawn import draw  # with torch, which a first configuration does not need
@@ -286,7 +286,7 @@ def _model(wish: Wish, folder: Path) -> _Model:
     chat = in_tokenizer or (place / "chat_template.jinja").is_file()
     encode = encoder(place, "chat" if chat else "plain") if find_spec("transformers") else None
     positions = min(settings.get("max_position_embeddings") or _DEFAULTS["positions"], _DEFAULTS["positions"])
-    dtype = "float32" if wish.gpu_gib is None and faster_dtype(settings.get("hidden_size")) == "float32" else None
+    dtype = "float32" if wish.gpu_gib is None else None
     return _Model(str(settings.get("model_type")), chat, positions, dtype, encode)
 
 
