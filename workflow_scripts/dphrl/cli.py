@@ -108,13 +108,12 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 _INIT: Final = """\
-Looks at a file of questions, chooses the task, and writes the smallest commented configuration
+Looks at a file of questions, chooses the task, and writes a commented configuration
 that passes the checks of the workflow.
 
 examples:
   dphrl init --data questions.jsonl --model models/Qwen3-0.6B
-  dphrl init --data hf://datasets/ORG/NAME/FILE --model ORG/NAME
-  dphrl init --data train.json --databases databases --test dev.json --model models/Llama-3.1-8B-Instruct
+  dphrl init --data train.json --databases databases --test dev.json --model ORG/NAME
   dphrl init --data mine.jsonl --field question=prompt_text --field answer=label --model models/mine --cpu
   dphrl init --data mine.jsonl --task one_of --scorer my_scorer.py --model models/mine
 
@@ -331,10 +330,6 @@ def _export_options(parser: ArgumentParser) -> None:
 
 
 def _export(options: Namespace) -> int:
-    if options.to == "jsonl" and options.tokenizer:
-        raise ArgumentError(
-            None, "--tokenizer has no effect with --to jsonl: prompts are tokens of the run; leave it out"
-        )
     from dphrl.export.export import Order, export
 
     print(visible(export(Order(**vars(options)))))
