@@ -50,7 +50,6 @@ def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShap
     model = config.toy.model
     return ModelShape.from_config(
         {
-            "model_type": "llama",
             "num_hidden_layers": model.layers,
             "hidden_size": model.width,
             "num_attention_heads": model.heads,
@@ -105,10 +104,13 @@ def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None, 
 
 
 def check_fits(config: Config, folder: Path) -> None:
-    """Raises a `ConfigError` with the jobs that cannot fit on `hardware.gpu_gib`; none without a model that is planned.
+    """Check the memory of all jobs against `hardware.gpu_gib`; a model of unknown sizes is not checked.
 
     Args:
         folder: relative paths of the configuration start here.
+
+    Raises:
+        ConfigError: a job cannot fit, or the base model has no config.json.
     """
     try:
         shape = shape_of(config, folder)
