@@ -25,7 +25,7 @@ LAYERS = (
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 # `plan` multiplies a matrix where torch is installed.
-WITH_TORCH = {"objective", "model", "plan", "ranks", "rollout", "reference", "training", "toy"}
+WITH_TORCH = {"objective", "model", "ranks", "rollout", "reference", "starter", "training", "toy"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PLUGIN = sorted((SCRIPTS / "snakemake_logger_plugin_dphrl").glob("*.py"))
 # What all scripts share is not a script of a rule.

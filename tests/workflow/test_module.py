@@ -108,7 +108,7 @@ def test_a_module_from_github_runs_and_its_artifacts_pass_the_audit(project: Pat
 
 
 def test_a_first_configuration_of_fifty_rows_is_planned(project: Path, tmp_path: Path) -> None:
-    rows = [{"ask": f"What is {number} + 1?", "label": number + 1} for number in range(50)]
+    rows = [{"question": f"What is {number} + 1?", "answer": number + 1} for number in range(50)]
     (tmp_path / "my.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "model").symlink_to(project / "config/world-1")
     environment = os.environ | {"PYTHONPATH": str(project / "workflow_scripts")}
