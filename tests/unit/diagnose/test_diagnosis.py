@@ -17,7 +17,6 @@ from dphrl.diagnose import tables
 from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
 from dphrl.diagnose.judge import judged
-from dphrl.diagnose.portfolio import splits
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.evaluation.sentences import sentences
 from dphrl.sample_files.records import SourceError
@@ -84,25 +83,6 @@ def test_transitions_by_enumeration(found):
             expected[percent[sum(one)], percent[sum(other)]] += 1 / len(draws)
     rows = found.tables["transitions"].filter(method="two").select("base_percent", "policy_percent", "prompts")
     assert {(a, b): n for a, b, n in rows.iter_rows() if n} == pytest.approx(expected)
-
-
-def test_a_portfolio_by_enumeration(found):
-    base, tuned = found.models["two"].study.policies
-    for k in KS:
-        expected = [
-            [
-                np.mean(
-                    [
-                        any(one) or any(other)
-                        for one in combinations(right(b), of_base)
-                        for other in combinations(right(t), k - of_base)
-                    ]
-                )
-                for of_base in range(k + 1)
-            ]
-            for b, t in zip(BASE.values(), TUNED.values(), strict=True)
-        ]
-        assert splits(base, tuned, k) == pytest.approx(np.array(expected))
 
 
 def test_the_verdict_of_the_example(found):
@@ -377,7 +357,7 @@ def test_several_models_have_their_own_verdict_and_the_worst_decides():
         "worse": "WORSE",
     }
     assert found.exit_code == 3
-    assert set(found.tables["portfolio"]["method"]) == {"same", "worse"}
+    assert set(found.tables["by_base"]["method"]) == {"same", "worse"}
 
 
 def test_trainings_and_models_on_other_questions_have_their_own_rows():

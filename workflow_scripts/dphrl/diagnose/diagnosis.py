@@ -12,7 +12,6 @@ from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.diagnose import checks
 from dphrl.diagnose.classes import compressed, evaluations, with_answers
 from dphrl.diagnose.joined import Joined, join, known_as, policy_names
-from dphrl.diagnose.portfolio import SCHEMA, portfolio
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.names import BASE
@@ -91,7 +90,7 @@ class Diagnosis:
     Attributes:
         margin: of the verdicts.
         models: by name, in the order of the files.
-        tables: by name; tables of `dphrl.evaluation`, and `answers`, `portfolio` and `levels`.
+        tables: by name; tables of `dphrl.evaluation`, and `answers`, `cover`, `by_base` and `levels`.
         notes: remarks for the reader, about all models.
         exit_code: of all verdicts together, as `together` says.
     """
@@ -198,8 +197,6 @@ def _compare(
     qualified += checks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
     notes = [*checks.left_out(joined), *checks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
     notes += [*checks.copies(shares, name, own), *checks.unrelated(named), *checks.on_guesses(verdict)]
-    budgets = [budget for budget in study.config.k if 1 < budget <= used]
-    splits = [portfolio(base, policy, budgets, seed) for policy in tuned]
     tables = {
         "answers": shares,
         "passk": passk(study),
@@ -211,7 +208,6 @@ def _compare(
         "diversity_split": diversity_split(study),
         "transitions": transitions(study),
         "levels": _levels(study, name, used),
-        "portfolio": pl.concat([pl.DataFrame(schema=SCHEMA), *splits]),
     }
     return OfModel(verdict, other, qualified, varieties, _lost(base, tuned), joined, study), tables, notes
 
