@@ -455,28 +455,6 @@ def test_where_a_loss_lies_and_shares_of_right_samples_by_enumeration(found):
     assert shares["pass^2"] == pytest.approx((3 / 6 + 0 + 0 + 1) / 4)
 
 
-def test_classes_at_their_ceiling_are_compared_by_compression():
-    """Both models write eight different responses, the tuned one with one long part in all of them."""
-    random, letters = np.random.default_rng(0), np.array(list("abcdefghij "))
-
-    def words(number):
-        return "".join(random.choice(letters, number))
-
-    base = {f"q{n}": [f"+ {words(400)}" for _ in range(8)] + ["-"] * 8 for n in range(40)}
-    tuned = {key: [f"+ {part} {words(40)}" for _ in range(8)] + ["-"] * 8 for key in base for part in [words(360)]}
-    model = diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"]
-    first, counted = model.varieties
-    assert (first.kind, counted.kind, counted.difference.base, counted.difference.tuned) == (
-        "compressed",
-        "responses",
-        8,
-        8,
-    )
-    assert first.difference.tuned < 3 < 6 < first.difference.base
-    assert model.verdict.word == "CANNOT TELL"
-    assert "different responses by compression among 8 right answers" in model.sentences[1]
-
-
 def test_copies_are_reported_with_the_shares_of_both_files():
     base = {f"q{n}": ["+a", "+b", "-c", "-d"] for n in range(40)}
     found = diagnose([sample_file("base", base), sample_file("two", {key: ["+a", "+a", "-c", "-c"] for key in base})])

@@ -9,7 +9,7 @@ from tabulate import tabulate
 from dphrl.diagnose.diagnosis import Diagnosis
 from dphrl.evaluation.against_base import BINS, transitions
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.verdict import WORDS
+from dphrl.evaluation.verdict import KINDS
 from dphrl.pages.numbers import change, count, interval, percent, points
 from dphrl.pages.visible import visible
 
@@ -150,7 +150,7 @@ def varied(diagnosis: Diagnosis) -> Shown:
             questions = f"{variety.difference.questions:,}"
             counts = (count(variety.difference.base), count(variety.difference.tuned), difference)
             effective = ", ".join(map(count, variety.effective))
-            rows.append([name, WORDS[variety.kind], f"{variety.m}", *counts, questions, effective])
+            rows.append([name, KINDS[variety.kind], f"{variety.m}", *counts, questions, effective])
     caption = (
         "Expected number of different ones among m right answers, over the questions of which both models have m:"
         " accuracy does not bias it. Effective number: exp of the entropy of all right answers, of both."
@@ -167,7 +167,7 @@ def split(diagnosis: Diagnosis) -> Shown:
         cells = {row["part"]: row for row in part.iter_rows(named=True)}
         differences = (cells[name_of_part] for name_of_part in _PARTS)
         texts = (f"{change(cell['value'])} {interval((cell['low'], cell['high']), change)}" for cell in differences)
-        rows.append([_shown(name, seed), WORDS[str(kind)], *texts])
+        rows.append([_shown(name, seed), KINDS[str(kind)], *texts])
     caption = (
         "How many different ones a question has less than under the base (positive: fewer). All = right + wrong; right"
         " = narrowing (at an equal number of right answers) + rest (what the number of right answers changes)."
