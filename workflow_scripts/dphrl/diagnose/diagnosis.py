@@ -191,7 +191,7 @@ def _compare(
     qualified += checks.unequal_settings(named)
     qualified += checks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
     notes = [*checks.left_out(joined), *checks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
-    notes += [*checks.copies(shares, name, own), *checks.unrelated(named), *checks.on_guesses(verdict)]
+    notes += [*checks.copies(shares, name, own), *checks.on_guesses(verdict)]
     tables = {
         "answers": shares,
         "passk": passk(study),
