@@ -193,6 +193,13 @@ def test_samples_that_are_not_judged_are_left_out_or_an_error():
         join([none, part])
 
 
+def test_samples_that_are_judged_here_have_no_note_of_missing_verdicts(tmp_path):
+    rows = [{"question": "1 + 1?", "text": "\\boxed{2}", "gold": "2", "correct": mark} for mark in (True, None)]
+    file = judged(read_samples(lines(tmp_path / "a.jsonl", *rows)), "math")
+    assert file.rows["correct"].to_list() == [True, True]
+    assert file.notes == ()
+
+
 def test_k_above_the_samples_of_a_question_is_refused_with_the_largest_possible_one():
     files = [
         sample_file("base", {"a": ["+"] * 3, "b": ["+"] * 3}),
