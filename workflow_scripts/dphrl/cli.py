@@ -280,28 +280,6 @@ def _lineage(options: Namespace) -> int:
     return 0
 
 
-_REPORT: Final = """\
-One page and tables of several finished runs: side by side, and pooled over all their trainings.
-
-example:
-  dphrl report results/demo results/demo-second-base --out results/together
-
-exit status: 0 if the report was written, 2 if a folder holds no finished run or the runs cannot be pooled"""
-
-
-def _report_options(parser: ArgumentParser) -> None:
-    parser.add_argument("runs", metavar="RUN", nargs="+", type=Path, help="folder of a finished run")
-    parser.add_argument("--out", metavar="FOLDER", required=True, type=Path, help="folder for the page and tables")
-
-
-def _report(options: Namespace) -> int:
-    from dphrl.report.pooled import read_runs, write_pooled
-
-    write_pooled(read_runs(options.runs), options.out)
-    print(visible(f"The report: {(options.out / 'index.html').resolve()}"))
-    return 0
-
-
 _EXPORT: Final = """\
 Writes prompts, stored responses and the judge of a run for another trainer.
 
@@ -388,7 +366,6 @@ COMMANDS: Final = {
     "audit": Command("check every artifact of a run", _AUDIT, _audit_options, _audit, 2),
     "audit show": Command("print one artifact", _SHOW, _show_options, _show, 2),
     "audit lineage": Command("print the steps that made an artifact", _LINEAGE, _lineage_options, _lineage, 2),
-    "report": Command("one page and tables of several finished runs", _REPORT, _report_options, _report, 2),
     "export": Command("prompts, stored responses and judge for TRL, verl, yours", _EXPORT, _export_options, _export, 1),
     "demo-llm": Command("a small language model and questions to try", _DEMO_LLM, _demo_llm_options, _demo_llm, 1),
     "plan": Command("memory, disk and hours of a configuration, before anything runs", _PLAN, _plan_options, _plan, 2),

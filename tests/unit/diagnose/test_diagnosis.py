@@ -14,7 +14,7 @@ from written_samples import lines
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
-from dphrl.diagnose.portfolio import splits
+from dphrl.diagnose.judge import judged
 from dphrl.sample_files.records import SourceError
 from dphrl.sample_files.samples import read_samples
 
@@ -42,25 +42,6 @@ def test_pass_at_k_by_enumeration(found):
         expected = {k: np.mean([solved(one, k) for one in answers.values()]) for k in KS}
         rows = found.tables["passk"].filter(method=method).select("k", "value")
         assert dict(rows.iter_rows()) == pytest.approx(expected)
-
-
-def test_a_portfolio_by_enumeration(found):
-    base, tuned = found.models["two"].study.policies
-    for k in KS:
-        expected = [
-            [
-                np.mean(
-                    [
-                        any(one) or any(other)
-                        for one in combinations(right(b), of_base)
-                        for other in combinations(right(t), k - of_base)
-                    ]
-                )
-                for of_base in range(k + 1)
-            ]
-            for b, t in zip(BASE.values(), TUNED.values(), strict=True)
-        ]
-        assert splits(base, tuned, k) == pytest.approx(np.array(expected))
 
 
 def test_the_verdict_of_the_example(found):
@@ -163,6 +144,13 @@ def test_samples_that_are_not_judged_are_left_out_or_an_error():
         join([none, part])
 
 
+def test_samples_that_are_judged_here_have_no_note_of_missing_verdicts(tmp_path):
+    rows = [{"question": "1 + 1?", "text": "\\boxed{2}", "gold": "2", "correct": mark} for mark in (True, None)]
+    file = judged(read_samples(lines(tmp_path / "a.jsonl", *rows)), "math")
+    assert file.rows["correct"].to_list() == [True, True]
+    assert file.notes == ()
+
+
 def test_k_above_the_samples_of_a_question_is_refused_with_the_largest_possible_one():
     files = [
         sample_file("base", {"a": ["+"] * 3, "b": ["+"] * 3}),
@@ -233,7 +221,6 @@ def test_doubtful_comparisons_are_named():
     assert "100.0 % of the responses of two are truncated" in truncated
     assert "25.0 % of the responses of two are empty" in empty
     assert "temperature: 1.0 (base), 0.6 (two)" in temperature
-    assert any("files are of x and y" in note for note in found.notes)
     assert any("75% of its samples equal the base's" in note for note in found.notes)
 
 
@@ -273,7 +260,7 @@ def test_several_models_have_their_own_verdict_and_the_worst_decides():
         "worse": "WORSE",
     }
     assert found.exit_code == 3
-    assert set(found.tables["portfolio"]["method"]) == {"same", "worse"}
+    assert set(found.tables["by_base"]["method"]) == {"same", "worse"}
 
 
 def test_a_question_without_a_group_is_a_group_of_its_own():
@@ -349,27 +336,6 @@ def test_where_a_loss_lies_and_shares_of_right_samples_by_enumeration(found):
     assert shares["Cover@1/8"] == shares["Cover@1/4"] == 0.75
     assert shares["Cover@1/2"] == 0.5
     assert shares["pass^2"] == pytest.approx((3 / 6 + 0 + 0 + 1) / 4)
-
-
-def test_classes_at_their_ceiling_are_compared_by_compression():
-    """Both models write eight different responses, the tuned one with one long part in all of them."""
-    random, letters = np.random.default_rng(0), np.array(list("abcdefghij "))
-
-    def words(number):
-        return "".join(random.choice(letters, number))
-
-    base = {f"q{n}": [f"+ {words(400)}" for _ in range(8)] + ["-"] * 8 for n in range(40)}
-    tuned = {key: [f"+ {part} {words(40)}" for _ in range(8)] + ["-"] * 8 for key in base for part in [words(360)]}
-    model = diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"]
-    first, counted = model.varieties
-    assert (first.kind, counted.kind, counted.difference.base, counted.difference.tuned) == (
-        "compressed",
-        "responses",
-        8,
-        8,
-    )
-    assert first.difference.tuned < 3 < 6 < first.difference.base
-    assert model.verdict.word == "CANNOT TELL"
 
 
 def test_copies_are_reported_with_the_shares_of_both_files():

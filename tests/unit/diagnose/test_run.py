@@ -58,7 +58,7 @@ def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_th
     # pass@2: 5/6 of 40 questions, and 20 of 80: differences of 1/6, -5/6 and 0, sd 0.393, t(79) 1.990.
     assert "pass@2 of worse is 25.0 %, of the base 41.7 %: -16.7 points, 95 % interval [-25.4, -7.9]" in out
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
-    assert (found["version"], found["exit_code"], found["models"]["worse"]["k"]) == (2, 3, 2)
+    assert (found["version"], found["exit_code"], found["models"]["worse"]["k"]) == (3, 3, 2)
     assert [found["models"][name]["verdict"] for name in ("worse", "same")] == ["COLLAPSED", "NOT COLLAPSED"]
     assert [one["prompt_id"] for one in found["models"]["worse"]["lost"]] == sorted(f"q{n}" for n in range(20, 40))
     page = (tmp_path / "d.html").read_text(encoding="utf-8")

@@ -1,15 +1,10 @@
 """Verdicts against numbers computed by hand, and false ones in a short simulation."""
 
 import numpy as np
-import polars as pl
 import pytest
 from made_samples import sample_file
 
-from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.diagnose.diagnosis import diagnose
-from dphrl.diagnose.portfolio import portfolio
-from dphrl.evaluation.bootstrap import PromptBootstrap
-from dphrl.evaluation.study import Policy, PolicyKey
 from dphrl.evaluation.verdict import paired
 
 
@@ -93,29 +88,3 @@ def test_false_verdicts_are_rare():
     truly = [paired((t > 0) * 1.0 - (b > 0), shares=True) for b, t in zip(draws[0], lower, strict=True)]
     excluded = [one.wide[1] >= 0 and one.narrow[0] > -0.05 for one in truly]
     assert sum(excluded) <= 28
-
-
-def test_the_portfolio_of_two_draws_of_one_model_gains_nothing():
-    """Chosen and judged on different halves: 0 is in the 95 % interval in 95 % of cases."""
-    random, covered = np.random.default_rng(0), 0
-    bootstrap = PromptBootstrap(60, "d", BootstrapConfig(replicates=100), 0)
-    for seed in range(100):
-        rates = random.beta(0.4, 0.8, 60)
-        draws = [pl.DataFrame({"prompt_id": np.arange(60), "n": 8, "c": random.binomial(8, rates)}) for _ in "bt"]
-        base, tuned = (Policy(PolicyKey("m", 0, 0, "d"), rows, bootstrap) for rows in draws)
-        row = portfolio(base, tuned, [4], seed).row(0, named=True)
-        covered += row["low"] <= 0 <= row["high"]
-    # Binomial(100, 0.95) is below 88 once in 400.
-    assert covered >= 88
-
-
-def test_a_portfolio_regains_what_each_model_solves_alone():
-    """Half of the questions are solved by the base only, half by the tuned model only: one sample each solves all."""
-    base = {f"q{n}": ["+" if n % 2 else "-"] * 2 for n in range(40)}
-    tuned = {f"q{n}": ["-" if n % 2 else "+"] * 2 for n in range(40)}
-    found = diagnose([sample_file("b", base), sample_file("t", tuned)])
-    row = found.tables["portfolio"].row(0, named=True)
-    assert (row["base_alone"], row["tuned_alone"], row["best"], row["gain"]) == (0.5, 0.5, 1.0, 0.5)
-    assert (row["from_base"], row["from_base_other_half"]) == (1, 1)
-    # Mean 0.5 of zeros and ones: 0.5 +- 2.0227 sqrt(0.25 / 39).
-    assert (row["low"], row["high"]) == pytest.approx((0.338, 0.662), abs=1e-3)

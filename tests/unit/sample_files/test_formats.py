@@ -69,7 +69,7 @@ def test_the_reward_function_of_trl_judges(tmp_path: Path) -> None:
     assert column(found, "question") == ["What is 2 + 2?"] * 2 + ["What is 3 * 3?"] * 2
     assert column(found, "sample_index") == [0, 1, 0, 1]
     assert column(found, "correct") == [True, False, None, False]
-    assert found.notes == ("1 of 4 responses have no verdict",)
+    assert found.notes == ()
 
 
 def test_one_of_several_reward_functions_must_be_named(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Doubts about a comparison of two files, and the questions where coverage is lost."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -93,16 +92,6 @@ def unequal_settings(files: Mapping[str, SampleFile]) -> list[str]:
             effect = " and a colder model seems narrower" if key in _SAMPLING else ""
             notes.append(f"The files differ in {key}: {values}. Coverage compares at equal settings only{effect}.")
     return notes
-
-
-def unrelated(files: Mapping[str, SampleFile]) -> list[str]:
-    """A note where the files name models of two families."""
-    models = {file.settings["model"] for file in files.values() if "model" in file.settings}
-    families = {re.split(r"[\d_.\- ]", name.rsplit("/")[-1].lower())[0] for name in models}
-    if len(families) < 2:
-        return []
-    named = " and ".join(sorted(models))
-    return [f"The files are of {named}: the tool compares a base with models tuned from it, not unrelated systems."]
 
 
 def dependent(policies: Mapping[str, Policy]) -> list[str]:

@@ -8,20 +8,16 @@ If a scorer of the workflow judged all files, the classes of the scorer count. O
   for SQL.
 """
 
-import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 
-import numpy as np
 import polars as pl
 
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.diagnose.joined import Joined
-from dphrl.evaluation.paired import compared
 from dphrl.evaluation.per_prompt import DatasetShape, evaluate
-from dphrl.evaluation.verdict import COMPRESSED, Variety
 from dphrl.scoring.math.answers import MAX_CHARACTERS, clean, extract_boxed
 from dphrl.scoring.math.members import answer_class, members
 
@@ -31,8 +27,6 @@ _MARKED = r"(?s)^(?:.*\n)?[ \t]*(?:####|A:)[ \t]*(\S[^\n]*)"
 _TAGGED = r"(?s)^.*<answer>\s*(.*?)\s*</answer>"
 # A whole number that Int64 holds, boxed or marked.
 _WHOLE = (r"^\\boxed\{(-?\d{1,18})\}", r"^(-?\d{1,18})$")
-# So many questions are compressed, and so much of a response: the window of zlib holds eight.
-_COMPRESSED, _CHARACTERS = 500, 4_000
 # Samples that are evaluated at once; windows over all of them would be the peak of memory.
 _AT_ONCE = 65_536
 _SCORED = ("answer_class", "program_class")
@@ -110,29 +104,3 @@ def _class_of(text: str) -> str | None:
     listed = members(clean(answer))
     value = listed[0].value if len(listed) == 1 and listed[0].base is None else None
     return str(value) if value is not None and value.denominator == 1 else answer_class(listed)
-
-
-def compressed(variety: Variety, rows: Sequence[pl.DataFrame], clusters: Mapping[str, str]) -> Variety:
-    """Variety by compression, for classes at their ceiling: m right responses together, in sizes of one of them.
-
-    Args:
-        variety: at the ceiling.
-        rows: samples of the base and of each training; the first m right ones of a question count.
-        clusters: the group of each question; empty where there are none.
-    """
-    m = variety.m
-    first = [frame.filter("correct").group_by("prompt_id").agg(pl.col("text").head(m)) for frame in rows]
-    enough = [frame.filter(pl.col("text").list.len() == m) for frame in first]
-    keys = enough[0]["prompt_id"].sort()
-    for other in enough[1:]:
-        keys = keys.filter(keys.is_in(other["prompt_id"].implode()))
-    keys = keys.gather_every(max(1, keys.len() // _COMPRESSED))
-    texts = [dict(frame.filter(pl.col("prompt_id").is_in(keys.implode())).iter_rows()) for frame in enough]
-    base, *tuned = (np.array([_together(of_model[key]) for key in keys]) for of_model in texts)
-    groups = [clusters[key] for key in keys] if clusters else None
-    return Variety(COMPRESSED, m, compared(base, np.stack(tuned), groups, shares=False), variety.effective)
-
-
-def _together(texts: Sequence[str]) -> float:
-    cut = [text[:_CHARACTERS].encode() for text in texts]
-    return len(zlib.compress(b"\n".join(cut))) / float(np.mean([len(zlib.compress(text_bytes)) for text_bytes in cut]))

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.diagnose import checks
-from dphrl.diagnose.classes import compressed, evaluations, with_answers
+from dphrl.diagnose.classes import evaluations, with_answers
 from dphrl.diagnose.joined import Joined, join, known_as, policy_names
-from dphrl.diagnose.portfolio import SCHEMA, portfolio
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.names import BASE
@@ -34,11 +33,6 @@ from dphrl.evaluation.verdict import (
 )
 from dphrl.sample_files.formats import DPHRL
 from dphrl.sample_files.samples import SampleFile
-
-# Classes are at their ceiling above this share of the largest possible number.
-_CEILING = 0.9
-# Responses of this many bytes can vary in ways that classes do not show.
-_LONG = 200
 
 
 class KError(ValueError):
@@ -91,7 +85,7 @@ class Diagnosis:
     Attributes:
         margin: of the verdicts.
         models: by name, in the order of the files.
-        tables: by name; tables of `dphrl.evaluation`, and `answers`, `portfolio` and `levels`.
+        tables: by name; tables of `dphrl.evaluation`, and `answers`, `cover`, `by_base` and `levels`.
         notes: remarks for the reader, about all models.
         exit_code: of all verdicts together, as `together` says.
     """
@@ -197,9 +191,7 @@ def _compare(
     qualified += checks.unequal_settings(named)
     qualified += checks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
     notes = [*checks.left_out(joined), *checks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
-    notes += [*checks.copies(shares, name, own), *checks.unrelated(named), *checks.on_guesses(verdict)]
-    budgets = [budget for budget in study.config.k if 1 < budget <= used]
-    splits = [portfolio(base, policy, budgets, seed) for policy in tuned]
+    notes += [*checks.copies(shares, name, own), *checks.on_guesses(verdict)]
     tables = {
         "answers": shares,
         "passk": passk(study),
@@ -211,7 +203,6 @@ def _compare(
         "diversity_split": diversity_split(study),
         "transitions": transitions(study),
         "levels": _levels(study, name, used),
-        "portfolio": pl.concat([pl.DataFrame(schema=SCHEMA), *splits]),
     }
     return OfModel(verdict, other, qualified, varieties, _lost(base, tuned), joined, study), tables, notes
 
@@ -252,33 +243,21 @@ def _decide(
 ) -> tuple[Verdict, list[Variety]]:
     base, *others = study.policies
     tuned = [policy for policy in others if policy.key.method == name]
-    keys = base.rows["prompt_id"].implode()
     whole = "whole" in next(iter(rows.values())).columns
-    here = [frame.filter(pl.col("prompt_id").is_in(keys)) for frame in list(rows.values())[: 1 + len(tuned)]]
     guesses = None
     if not whole and k > 1:
+        keys = base.rows["prompt_id"].implode()
+        here = [frame.filter(pl.col("prompt_id").is_in(keys)) for frame in list(rows.values())[: 1 + len(tuned)]]
         hit = guessed({str(number): frame for number, frame in enumerate(here)}, k)
         guesses = None if hit is None else (hit["0"], float(np.mean([hit[place] for place in hit if place != "0"])))
     kinds = ["responses" if whole and kind == "answers" else kind for kind in kinds_of(study)]
     measured = [varied(base, tuned, kind) for kind in kinds]
     varieties = [variety for variety in measured if variety is not None]
     first = next(iter(varieties), None)
-    if first is not None and _at_ceiling(first, here):
-        groups = {} if base.clusters is None else dict(zip(base.rows["prompt_id"], base.clusters, strict=True))
-        varieties.insert(0, compressed(first, here, groups))
-        first = varieties[0]
     return (
         decide(base, tuned, k, margin, chosen=chosen, guesses=guesses, variety=first, by_hand=by_hand),
         varieties,
     )
-
-
-def _at_ceiling(variety: Variety, rows: Sequence[pl.DataFrame]) -> bool:
-    """Whether classes of long responses are at the largest possible number: compression shows more there."""
-    if min(variety.difference.base, variety.difference.tuned) <= _CEILING * variety.m:
-        return False
-    lengths = [frame.select(pl.col("text").filter("correct").str.len_bytes().mean()).item() for frame in rows]
-    return variety.kind in ("skeletons", "responses") and min(lengths) >= _LONG
 
 
 def _levels(study: Study, tuned: str, k: int) -> pl.DataFrame:

@@ -116,7 +116,7 @@ def join(files: Sequence[SampleFile], names: Sequence[str] | None = None) -> Joi
         )
     left_out = {name: _left_out(rows, common) for name, rows in keyed.items()}
     rows = {name: _numbered(rows, common) for name, rows in keyed.items()}
-    return Joined(rows, _questions(keyed, common), left_out, (*notes, *said, *_doubled(keyed), *_copied(rows)))
+    return Joined(rows, _questions(keyed, common), left_out, (*notes, *said, *_copied(rows)))
 
 
 def _fields(file: SampleFile) -> str:
@@ -202,19 +202,6 @@ def _questions(keyed: Mapping[str, pl.DataFrame], common: pl.Series) -> pl.DataF
     rows = pl.concat(of_file.cast(pl.String()) for of_file in of_files)
     first = rows.filter(pl.col(_KEY).is_in(common.implode())).group_by(_KEY, maintain_order=True)
     return first.agg(pl.col(name).drop_nulls().first() for name in columns).sort(_KEY)
-
-
-def _doubled(keyed: Mapping[str, pl.DataFrame]) -> list[str]:
-    """A note on each file in which a question text occurs under several ids."""
-    notes = []
-    for name, rows in keyed.items():
-        named = rows.select("question_id", "question").unique().filter(pl.col("question") != "")
-        texts = named.group_by("question").agg(pl.col("question_id").sort())
-        several = texts.filter(pl.col("question_id").list.len() > 1).sort(pl.col("question_id").list.first())
-        if several.height:
-            ids = " and ".join(several["question_id"][0].head(2))
-            notes.append(f"{name}: {several.height:,} question texts occur under several ids, for instance {ids}.")
-    return notes
 
 
 def _copied(rows: Mapping[str, pl.DataFrame]) -> list[str]:

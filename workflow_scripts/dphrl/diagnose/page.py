@@ -46,7 +46,6 @@ def page(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> str:
         "Coverage": [shown.coverage(diagnosis), shown.shares(diagnosis), shown.by_base(diagnosis)],
         "Lost and gained": [shown.kept(diagnosis), *shown.moved(diagnosis)],
         "Diversity": [shown.varied(diagnosis), shown.split(diagnosis)],
-        "Portfolio": [shown.portfolio(diagnosis)],
         "By level": [shown.levels(diagnosis)],
     }
     filled = {heading: [table for table in group if table[2].height] for heading, group in tables.items()}
@@ -127,7 +126,7 @@ def _visible(table: shown.Shown) -> shown.Shown:
     return visible(title, ""), caption, pl.DataFrame(rows, schema=frame.schema, orient="row")
 
 
-VERSION = 2
+VERSION = 3
 
 
 def document(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tabulate import tabulate
 from dphrl.diagnose.diagnosis import Diagnosis
 from dphrl.evaluation.against_base import BINS, transitions
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.verdict import WORDS
+from dphrl.evaluation.verdict import KINDS
 from dphrl.pages.numbers import change, count, interval, percent, points
 from dphrl.pages.visible import visible
 
@@ -150,7 +150,7 @@ def varied(diagnosis: Diagnosis) -> Shown:
             questions = f"{variety.difference.questions:,}"
             counts = (count(variety.difference.base), count(variety.difference.tuned), difference)
             effective = ", ".join(map(count, variety.effective))
-            rows.append([name, WORDS[variety.kind], f"{variety.m}", *counts, questions, effective])
+            rows.append([name, KINDS[variety.kind], f"{variety.m}", *counts, questions, effective])
     caption = (
         "Expected number of different ones among m right answers, over the questions of which both models have m:"
         " accuracy does not bias it. Effective number: exp of the entropy of all right answers, of both."
@@ -167,7 +167,7 @@ def split(diagnosis: Diagnosis) -> Shown:
         cells = {row["part"]: row for row in part.iter_rows(named=True)}
         differences = (cells[name_of_part] for name_of_part in _PARTS)
         texts = (f"{change(cell['value'])} {interval((cell['low'], cell['high']), change)}" for cell in differences)
-        rows.append([_shown(name, seed), WORDS[str(kind)], *texts])
+        rows.append([_shown(name, seed), KINDS[str(kind)], *texts])
     caption = (
         "How many different ones a question has less than under the base (positive: fewer). All = right + wrong; right"
         " = narrowing (at an equal number of right answers) + rest (what the number of right answers changes)."
@@ -202,30 +202,6 @@ def _rate(end: int) -> str:
     return {0: "0", 99: "below 100", 100: "100"}.get(end, f"up to {end}")
 
 
-def portfolio(diagnosis: Diagnosis, only: frozenset[int] | None = None) -> Shown:
-    """Coverage of a budget of k samples, divided between base and tuned model; of some k only, if they are given."""
-    rows = []
-    table = diagnosis.tables["portfolio"]
-    for row in (table if only is None else table.filter(pl.col("k").is_in(only))).iter_rows(named=True):
-        first_half, other_half = row["from_base"], row["from_base_other_half"]
-        draws = (
-            f"{first_half}"
-            if first_half == other_half
-            else f"{min(first_half, other_half)} or {max(first_half, other_half)}"
-        )
-        values = (percent(row[name]) for name in ("base_alone", "tuned_alone", "best"))
-        gain = f"{points(row['gain'])} {interval((row['low'], row['high']))}"
-        rows.append([row["method"], f"{row['k']}", *values, draws, gain])
-    caption = (
-        "pass@k in per cent with all k samples from the base, all from the tuned model, and with the best split between"
-        " them. The split that is best on one half of the questions is used on the other, both ways round; there it can"
-        " be worse than one model alone. Two numbers: one of each half. Gain: over all k from the tuned model, in"
-        " points."
-    )
-    heads = ["model", "k", "base alone", "tuned alone", "best split", "drawn from the base", "gain over tuned alone"]
-    return "Portfolio", caption, _frame(heads, rows)
-
-
 def levels(diagnosis: Diagnosis) -> Shown:
     """pass@K by level."""
     rows = []
@@ -257,9 +233,6 @@ _LEGENDS = (
     "Per cent of these questions solved within K samples. A question with few right samples may have been lucky.",
     "Expected number of different ones among m right answers to a question: means over the questions of which both"
     " models have m. Effective number (base, tuned): exp of the entropy of all right answers.",
-    "pass@k in per cent with all k samples drawn from one model, or split between both. The split that is best on one"
-    " half of the questions is used on the other, where it can be worse than one model alone (two numbers: one"
-    " of each half). Gain in points.",
 )
 
 
@@ -274,7 +247,7 @@ def text(diagnosis: Diagnosis) -> str:
         by_base(diagnosis),
         varied(diagnosis),
     ]
-    shown = [_table(table, legend) for table, legend in zip([*parts, portfolio(diagnosis, ks)], _LEGENDS, strict=True)]
+    shown = [_table(table, legend) for table, legend in zip(parts, _LEGENDS, strict=True)]
     shown += ["\n".join(["Notes", *(f"- {visible(note, '')}" for note in diagnosis.notes)])] if diagnosis.notes else []
     verdicts = ("\n".join(visible(line, "") for line in model.sentences) for model in diagnosis.models.values())
     return "\n\n".join([*filter(None, shown), *verdicts])

@@ -304,10 +304,8 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
     if not undecided:
         return
     parts = (row["of_seeds"], row["of_questions"], row["of_both"])
-    # Claims pooled over several base models come without the parts.
-    if None not in parts:
-        needed = sizes_needed(parts, estimate.freedom, row["seeds"], row["questions"], margin, level)
-        row |= zip(("seeds_needed", "questions_needed"), needed, strict=True)
+    needed = sizes_needed(parts, estimate.freedom, row["seeds"], row["questions"], margin, level)
+    row |= zip(("seeds_needed", "questions_needed"), needed, strict=True)
 
 
 def exact(successes: int, trials: int, confidence: float = 1.0 - LEVEL) -> tuple[float, float]:

@@ -79,7 +79,7 @@ def comparisons(study: Study) -> pl.DataFrame:
         averaged["pass@k"] = [member.named("pass@", published_k(name)) for name, member in members.items()]
         for metric, names in averaged.items():
             rows += _rows(role, metric, _crossed(list(members.values()), names), config, claimed)
-    return corrected(SCHEMAS["comparisons"].frame(rows))
+    return _corrected(SCHEMAS["comparisons"].frame(rows))
 
 
 def at_equal_mean(study: Study) -> pl.DataFrame:
@@ -234,7 +234,7 @@ def _row(
     }
 
 
-def corrected(table: pl.DataFrame) -> pl.DataFrame:
+def _corrected(table: pl.DataFrame) -> pl.DataFrame:
     """The table with p_holm filled in and null in place of NaN, sorted by key."""
     family = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
     filled = table.with_columns(p_holm=family.over("dataset", "metric"))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from dphrl.evaluation import verdict as rule
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
-from dphrl.evaluation.verdict import WORDS, Verdict
+from dphrl.evaluation.verdict import KINDS, Verdict
 from dphrl.pages.numbers import change, count, interval, margin_in_points, percent, points
 
 
@@ -161,7 +161,7 @@ def variety_sentence(verdict: Verdict) -> str:
     elif low > 0:
         said = "Variety rose"
     return (
-        f"{said}: {name} has {count(difference.tuned)} different {WORDS[variety.kind]} among {variety.m} right answers"
+        f"{said}: {name} has {count(difference.tuned)} different {KINDS[variety.kind]} among {variety.m} right answers"
         f" to a question, the base {count(difference.base)} ({change(difference.value)}, 95 % interval"
         f" {interval(difference.wide, change)}, {over})."
     )

@@ -24,7 +24,6 @@ EXIT = {NOT_COLLAPSED: 0, NARROWED: 0, SHARPENED: 0, COLLAPSED: 3, WORSE: 3, CAN
 # Reasons of CANNOT TELL: the refusals, then the conditions that hide health.
 ONE_SAMPLE, CHOSEN, GUESSES = "one sample", "chosen questions", "guesses"
 UNSOLVED, TOO_HARD, CEILING = "nothing solved", "too hard", "ceiling"
-REFUSALS = (ONE_SAMPLE, CHOSEN, GUESSES)
 KINDS = {
     "programs": "programs",
     "styles": "styles",
@@ -33,9 +32,6 @@ KINDS = {
     "responses": "responses",
 }
 """Kinds of classes in the order of preference, with the words for them; the first kind of a file is reported."""
-COMPRESSED = "compressed"
-WORDS = KINDS | {COMPRESSED: "responses by compression"}
-"""Words for all kinds of variety; `compressed` is the size of m right responses together, in sizes of one of them."""
 # K falls where more questions than this share have fewer samples.
 LEFT_OUT = 0.2
 # The quantile of a 95 % interval of a normal variable.
@@ -49,7 +45,7 @@ class Variety:
     """Different classes among m right answers, over the questions of which both models have m.
 
     Attributes:
-        kind: a key of `WORDS`.
+        kind: a key of `KINDS`.
         m: right answers.
         difference: of the expected numbers of classes among them.
         effective: of base and tuned model, exp of the entropy of the classes of right answers, means over questions.

@@ -44,7 +44,7 @@ class Headline:
         self.policies: list[tuple[str, int, int]] = policies.sort(place, "seed", "step").rows()
         self.datasets: list[str] = datasets_in_order(table, order)
         self.metrics = {
-            name: sorted(set(table.filter(dataset=name)["metric"]), key=metric_rank) for name in self.datasets
+            name: sorted(set(table.filter(dataset=name)["metric"]), key=_metric_rank) for name in self.datasets
         }
         cells = table.select("method", "seed", "step", "dataset", "metric", "value", "low", "high")
         self._cells = {row[:5]: row[5:] for row in cells.iter_rows()}
@@ -156,16 +156,11 @@ def headline_csv(table: pl.DataFrame, order: Sequence[str] = ()) -> str:
     return pl.DataFrame(rows, schema=head, orient="row").write_csv()
 
 
-def metric_rank(metric: str) -> tuple[int, int, str]:
+def _metric_rank(metric: str) -> tuple[int, int, str]:
     families = ("greedy", "mean@", "pass@", *_WORDS)
     family = next((place for place, start in enumerate(families) if metric.startswith(start)), len(families))
     number = re.search(r"@(\d+)$", metric)
     return family, int(number[1]) if number else 0, metric
-
-
-# Rows of the policies of a training, here or elsewhere. A list under `checkpoints` gives seeds without steps. A single
-# checkpoint and recorded answers come without both.
-OF_TRAININGS = (pl.col("step") > 0) | (pl.col("seed") > 0)
 
 
 def datasets_in_order(table: pl.DataFrame, order: Sequence[str]) -> list[str]:

@@ -82,7 +82,7 @@ def render_page(
         facts=facts,
         sizes=sizes,
         how_to_read=how_to_read(headline["metric"].unique()),
-        headlines=[headline_table({"": final}, dataset) for dataset in final.datasets],
+        headlines=[headline_table(final, dataset) for dataset in final.datasets],
         costs=cost_table(costs),
         tables={
             heading: [(title, caption, readable(frame)) for title, caption, frame in group]

@@ -9,7 +9,7 @@ from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.layout.methods import in_order, label
 from dphrl.pages.numbers import interval, percent, points
 from dphrl.report.answers import HEADS, claim_tables
-from dphrl.report.headline import Headline, main_metrics, metric_name, metric_rank, training
+from dphrl.report.headline import Headline, main_metrics, metric_name, training
 from dphrl.report.paper import LAYOUTS, shown
 from dphrl.report.rules import Scored, Shown, missing_of_run, rules_of_run
 from dphrl.report.samples import Sample
@@ -92,29 +92,18 @@ def _first_and_last(table: pl.DataFrame) -> pl.DataFrame:
     return means.sort(pl.col("method").cast(pl.Enum(in_order(means["method"]))), "subset", "step")
 
 
-def headline_table(runs: Mapping[str, Headline], dataset: str) -> dict[str, Any]:
-    """The results on one dataset: a row per policy, by method, then by run.
-
-    Args:
-        runs: headline tables by the name of the run, which is shown where there are several.
-        dataset: a dataset of all runs.
-    """
-    metrics = sorted({metric for run in runs.values() for metric in run.metrics[dataset]}, key=metric_rank)
-    policies = [(policy, run) for run, headline in runs.items() for policy in headline.policies]
-    order = in_order(policy[0] for policy, _ in policies)
-    rows = []
-    for policy, run in sorted(policies, key=lambda pair: order.index(pair[0][0])):
-        method, seed, step = policy
-        detail = ", ".join(filter(None, [run if len(runs) > 1 else "", training(seed, step)]))
-        cells = [runs[run].cell(policy, dataset, metric) for metric in metrics]
-        rows.append(
-            {
-                "policy": label(method),
-                "detail": detail,
-                "cells": cells,
-                "base": method == "base",
-            }
-        )
+def headline_table(headline: Headline, dataset: str) -> dict[str, Any]:
+    """The results on one dataset: its column heads, and a row per policy."""
+    metrics = headline.metrics[dataset]
+    rows = [
+        {
+            "policy": label(method),
+            "detail": training(seed, step),
+            "cells": [headline.cell((method, seed, step), dataset, metric) for metric in metrics],
+            "base": method == BASE,
+        }
+        for method, seed, step in headline.policies
+    ]
     main = [metric in main_metrics(metrics) for metric in metrics]
     return {"dataset": dataset, "metrics": [metric_name(metric) for metric in metrics], "main": main, "rows": rows}
 

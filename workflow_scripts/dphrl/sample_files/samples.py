@@ -279,9 +279,6 @@ def _notes_of(rows: pl.DataFrame, first: Record, known: Format) -> Iterator[str]
         yield "no texts: nothing is said about variety" + (f" (nearest: --map text={near})" if is_likely else "")
     elif empty:
         yield f"{empty:,} of {total} {'have no extracted answer' if extracted else 'are empty'}"
-    unjudged = rows["correct"].null_count()
-    if 0 < unjudged < rows.height:
-        yield f"{unjudged:,} of {total} have no verdict"
     repeated = int(rows.select("question_id", "sample_index").drop_nulls().is_duplicated().sum())
     if repeated:
         yield f"{repeated:,} rows have the sample_index of another row of the question: was a file joined with itself?"
