@@ -15,10 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dphrl.machine.private import UnsafeFolderError, make_private
-
 PARTS = ".parts"
-# Of digests, in the folder in which Snakemake runs. A copy of the results brings none with it.
+# Digests by file, in the folder in which Snakemake runs. A copy of the results brings none with it.
 _REMEMBERED = Path(".snakemake", "dphrl-sha256")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -36,12 +34,8 @@ def remembered_sha256(path: Path) -> str:
     sampling jobs of `llama-math` four hours.
 
     No program can set this time, so a file with a restored time of modification, or another file under this name, is
-    read. Without a `.snakemake` in the current folder, or if other users may write there, every call reads the file.
+    read.
     """
-    try:
-        make_private(_REMEMBERED)
-    except (OSError, UnsafeFolderError):
-        return sha256_file(path)
     # Before the file is read: of a file that changes meanwhile the digest is not found again.
     status, place = path.stat(), os.fspath(path.absolute())
     state = json.dumps([place, status.st_size, status.st_ctime_ns])
