@@ -1,4 +1,4 @@
-"""Files and folders: the sha256 of a file, and atomic writes."""
+"""Files and folders: the sha256 of a file, times in the future, and atomic writes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,8 @@ PARTS = ".parts"
 # Digests by file, in the folder in which Snakemake runs. A copy of the results brings none with it.
 _REMEMBERED = Path(".snakemake", "dphrl-sha256")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# The clock of a file server may be ahead by seconds.
+_TOLERANCE_S = 60.0
 
 
 def sha256_file(path: Path) -> str:
@@ -53,6 +56,19 @@ def remembered_sha256(path: Path) -> str:
 def listed(file: Path, sha256: str | None = None) -> dict[str, Any]:
     """Size and sha256 of a file, as footers and manifests list it; a sha256 that is given is not computed again."""
     return {"size": file.stat().st_size, "sha256": sha256 or sha256_file(file)}
+
+
+def from_the_future(files: Iterable[str]) -> str | None:
+    """The message about the inputs of a run that are newer than the clock; None without any.
+
+    Snakemake ends a run after a job whose output is older than its input.
+    """
+    latest = time.time() + _TOLERANCE_S
+    ahead = sorted({file for file in files if Path(file).is_file() and Path(file).stat().st_mtime > latest})
+    if not ahead:
+        return None
+    more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+    return f"{ahead[0]}{more}: its time is in the future. Set it (touch {ahead[0]}), or set the clock of this machine"
 
 
 @contextmanager
