@@ -27,5 +27,4 @@ onsuccess:
     # A target may leave the page or the audit of an earlier run as they are.
     current = {str(file) for job in workflow.dag.jobs for file in job.output}
     divided = sorted(current.intersection(LAYOUT.path("partition", draw=draw) for draw in DRAWS))
-    logger.info("
-".join([*shortages(divided), ending(LAYOUT, current)]))
+    logger.info("\n".join(filter(None, [*shortages(divided), ending(LAYOUT, current)])))
