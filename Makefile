@@ -119,7 +119,7 @@ test-full: install ## All tests, the long matrices too; those of examples/trl ne
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/fuzz tests/workflow
 	@$(BIN)/python -m pytest -m gpu --device cpu tests/gpu
 
-fuzz: install ## Odd answers and damaged files by seed: make fuzz MINUTES=10 SEED=2.
+fuzz: install ## Odd answers by seed: make fuzz MINUTES=10 SEED=2.
 	@FUZZ_MINUTES=$(MINUTES) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -s -m full tests/fuzz
 
 test-slurm: install ## The workflow on a separate SLURM on this machine (needs Debian's slurm-wlm and munge).

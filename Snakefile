@@ -9,7 +9,7 @@ from dphrl.config.files import merged, name_files, read_files
 from dphrl.config.load import check_planned, load_config
 from dphrl.config.places import check_files
 from dphrl.layout.folder import check_folder
-from dphrl.plan.describe import at_start
+from dphrl.plan.describe import check_fits
 
 # pathvars: 9.12.0, a function as `priority`: 9.17.0, `cache` with named outputs: 9.20.0, pathvars with storage: 9.21.1.
 # No attribute of `workflow` below is documented: tests/workflow/test_oldest.py uses them on this version.
@@ -37,7 +37,7 @@ try:
 
         check_functions(CONFIG.methods)
     check_folder(CONFIG, Path.cwd(), starts=workflow.is_main_process and not workflow.output_settings.dryrun)
-    PLAN = list(at_start(CONFIG, Path.cwd()))
+    check_fits(CONFIG, Path.cwd())
 except ConfigError as error:
     raise SystemExit(str(name_files(error, FILES))) from None
 

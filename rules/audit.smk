@@ -1,15 +1,26 @@
-# Checks within and across the files of a run.
+# The audit of the files of a run, and the list of them.
 
 # What a finished run keeps of its trainings: evaluated policies, and the newest state or all (`train.keep_state`).
 STATES = list(map(str, LAYOUT.kept_states()))
 OWN_DATABASES = [name for name in CONFIG.datasets if LAYOUT.has_own_databases({"dataset": name})]
 STAGE_1 = ["partition/candidates.parquet", "partition/final.parquet", *STORED]
+# Jobs whose timings neither the report reads nor an output below has.
+JOBS = [
+    *(f"databases/{name}" for name in OWN_DATABASES),
+    *(f"hub/{name}" for name in LAYOUT.hub_names()),
+    *(f"policies/{name}" for name in LAYOUT.models()),
+    *(f"{folder}/{name}" for folder in ["prompts", "gold"] for name in CONFIG.datasets),
+    *(["gold/overlap"] if CONFIG.train_dataset else []),
+    *(f"draws/{draw}/partition/{name}" for draw in DRAWS for name in ["candidates", "final"]),
+    *(f"evaluation/{policy}/{name}" for policy in ASKED for name in SETS),
+    *(f"figures/{figure}" for figure in FIGURES),
+]
 
 
 rule audit:
-    """A table and a page of all checks, and the sha256 of every file. Failed checks stop the run with a message."""
+    """The audit of all files, its page and the sha256 of each file. A fault stops the run with a message."""
     input:
-        # Every file of the run, so that a missing one is made again even if no other job needs it.
+        # Every file of the run. SHA256SUMS lists them, so a job that is repeated must repeat the audit.
         databases=collect("<results>/databases/{dataset}.parquet", dataset=OWN_DATABASES),
         hub=list(LAYOUT.listings()),
         world=rules.build_world.output if CONFIG.toy else [],
@@ -29,10 +40,10 @@ rule audit:
         papers=rules.lay_out.output,
         training=rules.collect_training.output if CONFIG.methods else [],
         figures=collect("<results>/figures/{figure}.{ending}", figure=FIGURES, ending=["json", "svg"]),
-        cards=rules.write_cards.output.cards if CONFIG.methods else [],
-        page=rules.report.output.page,
+        cards=rules.write_cards.output if CONFIG.methods else [],
+        page=rules.report.output,
+        timings=[*rules.report.input.timings, *collect("<timings>/{job}.parquet", job=JOBS)],
     output:
-        table="<results>/audit/audit.parquet",
         page="<results>/audit/index.html",
         sums="<results>/SHA256SUMS",
         timings="<timings>/audit.parquet",
@@ -42,9 +53,8 @@ rule audit:
         mem_mb=lambda wildcards, attempt: attempt * 4000,
         runtime=lambda wildcards, attempt: attempt * 240,
     params:
-        code=code("audit.py", schemas=["audit"]),
-        figures={figure: figures.figure(figure).table for figure in FIGURES},
+        code=code("audit.py"),
     message:
-        "auditing the artifacts"
+        "auditing the files"
     script:
         "../workflow_scripts/audit.py"

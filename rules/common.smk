@@ -3,7 +3,6 @@
 from dphrl.artifacts.code import code_digest, leave_to_jobs
 from dphrl.artifacts.files import remembered_sha256
 from dphrl.config import slices
-from dphrl.layout.kinds import sliced
 from dphrl.layout.names import BASE, DRAW
 from dphrl.layout.run import Layout
 from dphrl.plan.limits import Limits
@@ -118,7 +117,7 @@ def block(part, name):
     It is a function, so that Snakemake does not fill in {name} within texts.
     """
     without_wildcard = {"policy": BASE.method, "plan": "evaluate"}
-    return lambda wildcards: sliced(part, CONFIG, without_wildcard | dict(wildcards))[name]
+    return lambda wildcards: slices.of_fields(part, CONFIG, without_wildcard | dict(wildcards))[name]
 
 
 def not_compared(value):

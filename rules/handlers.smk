@@ -5,7 +5,6 @@ from snakemake.logging import logger
 from dphrl.artifacts.files import from_the_future
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.notices import notices
-from dphrl.plan.describe import slow_products
 from dphrl.report.terminal import ending
 from dphrl.tasks.partition_counts import shortages
 
@@ -15,7 +14,7 @@ onstart:
         raise SystemExit(ahead)
     files = ", ".join(map(str, workflow.configfiles))
     logger.info(f"run {CONFIG.run}: {files} -> {LAYOUT.root}")
-    logger.info("\n".join([*notices(CONFIG), *PLAN, *slow_products(CONFIG)]))
+    logger.info("\n".join(notices(CONFIG)))
     # Each finished job starts one more timer of this limit: after 200 jobs the scheduler takes a tenth of a core. No
     # option turns it off (https://github.com/snakemake/snakemake/pull/3744). Private, so for version 9 only.
     if snakemake.__version__.startswith("9."):

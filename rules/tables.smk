@@ -1,5 +1,5 @@
 # Tables over all policies with intervals, the tables of the paper, and the tables about trainings.
-from dphrl.layout.kinds import TABLES
+from dphrl.artifacts.kinds import TABLES
 
 PAPER_TABLES = contents.paper_tables(LAYOUT)
 # The paper's numbers, for runs that repeat one of its settings.

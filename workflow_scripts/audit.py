@@ -1,25 +1,20 @@
-"""The audit of the run: its table, its page and the sha256 of every file; a failed check stops the run."""
+"""The audit of the run: its page and the sha256 of every file; a fault stops the run."""
 
 from pathlib import Path
 
 from script import snakemake, stage
 
-from dphrl.artifacts.files import write_text
+from dphrl.artifacts.files import visible_files, write_text
 from dphrl.artifacts.manifest import write_sums
-from dphrl.audit.artifacts import Run
-from dphrl.audit.run import audit, render_page, require_passed
-from dphrl.config.load import load_config
-from dphrl.layout.run import Layout
+from dphrl.audit.run import audit_run, render_page, require_sound
 from dphrl.machine.progress import counted
 
-with stage("figures", libraries=["tokenizers"]) as job:
-    output = snakemake.output
-    # These are removed when the run has ended.
-    superseded = Layout(load_config(snakemake.config)).superseded_at_the_end()
-    run = Run(Path(output.sums).parent, superseded)
-    table = audit(run)
-    job.write(table, "audit", output.table)
-    write_text(Path(output.page), render_page(table))
-    write_sums(run.root, superseded, run.hashed())
-    require_passed(table)
-    job.note = f"all {counted(int(table['passed'].sum()), 'check')} passed"
+with stage() as job:
+    output, root = snakemake.output, Path(snakemake.output.sums).parent
+    places = dict.fromkeys(map(Path, snakemake.input))
+    files = [file for place in places for file in (visible_files(place) if place.is_dir() else [place])]
+    run = audit_run(root, files)
+    require_sound(run)
+    write_text(Path(output.page), render_page(run))
+    job.note = f"all {counted(len(files), 'file')} are as they were written"
+    job.last = lambda: write_sums(root, [*files, Path(output.page), Path(output.timings)], run.hashes)

@@ -45,6 +45,7 @@ def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
     seconds = time.perf_counter() - started
     job.add_timing("total", seconds)
     job.write_timings(snakemake.output.timings)
+    job.last()
     print(f"{label()}: done in {duration(seconds)}{f': {job.note}' if job.note else ''}", flush=True)
     # A normal exit costs 4 s with vLLM, 1.5 to 2 s with torch, else 0.1 s: 55 s in the demo's 85 jobs, of one core.
     os._exit(0)

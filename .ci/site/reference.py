@@ -13,10 +13,10 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.artifacts.kinds import KINDS
 from dphrl.artifacts.schema import Schema
 from dphrl.cli import COMMANDS, main
 from dphrl.config.keys import SCHEMA, Node, block_in, known_keys, resolve
-from dphrl.layout.kinds import KINDS, TABLES
 
 PACKAGE = Path("workflow_scripts/dphrl")
 RULE = re.compile(r'^( *)rule (\w+):\n +"""(.*?)"""(.*?)(?=^(?:\1)?\S|\Z)', re.MULTILINE | re.DOTALL)
@@ -72,16 +72,14 @@ def _artifacts(root: Path) -> Iterator[str]:
     yield "# Tables and their columns\n"
     yield "Each kind of file in `results/<run>`: the rule that makes it and the columns of its table."
     yield "Rows are sorted by the key. [The files of a run](../artifacts.md) says what is in them.\n"
-    for kind in KINDS.values():
-        for name in TABLES if kind.name == "table" else [kind.name]:
-            path = kind.path.format(table=name) if kind.name == "table" else kind.path
-            yield f"## {name}\n"
-            made = f", made by `{kind.stage.replace('|', '` or `')}`" if kind.stage else ""
-            yield f"`{path}`{made}.\n"
-            if schema := SCHEMAS.get(kind.schema.format(table=name)):
-                yield from _columns(schema)
-            else:
-                yield f"No table: {kind.schema}.\n"
+    for name, kind in KINDS.items():
+        yield f"## {name}\n"
+        made = f", made by {' or '.join(f'`{stage}`' for stage in kind.stage)}" if kind.stage else ""
+        yield f"`{kind.path}`{made}.\n"
+        if schema := SCHEMAS.get(kind.schema):
+            yield from _columns(schema)
+        else:
+            yield f"No table: {kind.schema}.\n"
 
 
 def _columns(schema: Schema) -> Iterator[str]:

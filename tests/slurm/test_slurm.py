@@ -9,12 +9,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
 import psutil
 import pytest
 from cluster import Cluster
 from runs import ROOT
 from submitted import Submitted
+
+from dphrl.audit.run import audit_run
 
 pytestmark = pytest.mark.slurm
 
@@ -107,7 +108,7 @@ def _wait_for_a_job_of(workflow: Submitted, rule: str, process: subprocess.Popen
 
 def test_the_workflow_runs_through_sbatch_and_a_killed_job_is_tried_again(submitted: Submitted) -> None:
     assert "Trying to restart job" in submitted.output()
-    assert pl.read_parquet(submitted.results / "audit/audit.parquet")["failed"].list.len().sum() == 0
+    assert audit_run(submitted.results).faults == {}
     assert "Nothing to be done" in submitted.run()
 
 

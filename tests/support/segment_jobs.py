@@ -39,8 +39,6 @@ class EvenScorer(CustomScorer):
             time.sleep(600)
         if rank == "1" and self.harm == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        if rank == "1" and self.harm == "raise":
-            raise RuntimeError("the scorer of rank 1 gives up")
         odd = [len(text) % 2 == 1 for text in responses]
         return [Verdict("correct" if right else "wrong", right, float(right)) for right in odd]
 """

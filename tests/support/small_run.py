@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from raw_tables import write_raw
 from tiny_models import EOS, TOKENS, write_tiny_policy
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sha256_file, write_text
-from dphrl.artifacts.manifest import SUMS, manifest_digest, read_manifest, sealed, write_manifest, write_sums
+from dphrl.artifacts.files import sha256_file, visible_files, write_text
+from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest, write_sums
+from dphrl.artifacts.stage import library_version
 from dphrl.artifacts.tables import ADDED, read_footer, read_table, table_digest, write_parts, write_table
-from dphrl.audit.run import audit_run
-from dphrl.config.config import Config
+from dphrl.audit.files import PAGE
+from dphrl.config import slices
 from dphrl.config.load import load_config
 from dphrl.evaluation.per_prompt import evaluate
-from dphrl.layout.kinds import kind_of, sliced
 from dphrl.model.batch import Row
 from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.reference.build import reference_rows, save_tensors, tensorise
@@ -37,17 +36,8 @@ CONFIG = load_config(
         "toy": {},
         "datasets": {"train": _DATASET, "eval": _DATASET},
         "train_dataset": "train",
-        "engine": {"dtype": "float32"},
-        "sampling": {
-            "presample": {"n": 2, "max_tokens": 32, "shards": 2},
-            "refine": {"max_tokens": 32},
-            "evaluate": {"n": 2, "max_tokens": 32, "greedy": True, "shards": 2},
-        },
-        "prompts": {"max_tokens": 32},
+        "sampling": {"presample": {"n": 2}, "evaluate": {"n": 2, "greedy": True}},
         "partition": {"pef_min_correct": 2},
-        "hardware": {"token_budget": 64},
-        "reference": {"topk_logprobs": 3},
-        "train": {"max_tokens": 32, "dtype": "float32", "steps": 2, "segment_steps": 2, "eval_every": 2, "seeds": [1]},
         "methods": {"grpo": {"rollout_on": "all"}},
         "evaluate": {"datasets": ["eval"], "k": [1, 2]},
     }
@@ -66,90 +56,55 @@ class SmallRun:
         return pl.read_parquet(self.root / path)
 
     def rewrite(self, path: str, frame: pl.DataFrame) -> None:
-        """Other rows under the same footer, whose digest fits."""
-        footer = read_footer(self.root / path)
-        rest = {name: value for name, value in footer.items() if name not in ADDED}
-        write_parts([frame], footer["schema"], self.root / path, rest, _files(self.root / path, footer))
+        """Other rows under the same footer, as if the job had a fault: digest and seal fit."""
+        self._write(path, frame, self.footer(path))
 
-    def relist(self, path: str) -> None:
-        """Let the footer of a table list its files as they are now."""
-        self.rewrite(path, self.read(path))
-
-    def list_files(self, path: str) -> None:
-        """Let a manifest list the files of its folder as they are now."""
-        write_manifest(self.root / path, {name: value for name, value in self.footer(path).items() if name != "files"})
+    def _write(self, path: str, frame: pl.DataFrame, footer: dict[str, Any]) -> None:
+        table, rest = self.root / path, {name: value for name, value in footer.items() if name not in ADDED}
+        files = [table.with_name(name) for name in footer.get("files", {})]
+        write_parts([frame], footer["schema"], table, rest, files)
 
     def footer(self, path: str) -> dict[str, Any]:
-        """The footer of a table, or the content of a manifest."""
-        file = self.root / path
-        found: dict[str, Any] = read_footer(file) if file.suffix == ".parquet" else json.loads(file.read_text())
-        return found
-
-    def set_footer(self, path: str, footer: object) -> None:
-        """Another footer, of any shape, whose digest fits, or its text; the rows are the same."""
-        file = self.root / path
-        if file.suffix == ".parquet":
-            write_raw(pl.read_parquet(file), file, footer)
-        else:
-            text = json.dumps(sealed(footer)) if isinstance(footer, dict) else footer
-            text = text if isinstance(text, str) else json.dumps(text)
-            file.write_text(text, encoding="utf-8", errors="surrogatepass")
+        """The footer of a table."""
+        return read_footer(self.root / path)
 
     def change_footer(self, path: str, change: Callable[[dict[str, Any]], object]) -> None:
-        """Change the footer of a table in place; its digest fits again."""
+        """Change the footer of a table in place, under a seal that fits."""
         footer = self.footer(path)
         change(footer)
-        self.set_footer(path, footer)
+        self._write(path, self.read(path), footer)
 
-    def record(self) -> None:
-        """Leave the audit of the run in it, as the rule does."""
-        for name in ("audit/audit.parquet", SUMS):
-            (self.root / name).unlink(missing_ok=True)
-        footer = {"stage": "audit", "config": {"figures": {}}, "code": "c0de", "inputs": {}} | written_as(
-            "audit/audit.parquet"
-        )
-        table = audit_run(self.root)
-        write_table(table, "audit", self.root / "audit/audit.parquet", footer | {"libraries": {}, "seed": None})
-        write_sums(self.root)
+    def finish(self) -> None:
+        """The page and the list of a finished run, as the rule `audit` leaves them."""
+        write_text(self.root / PAGE, "All files were as they were written.\n")
+        write_sums(self.root, list(visible_files(self.root)), {})
 
 
 def written_as(path: str) -> dict[str, str]:
     """The part of a footer that names the place of the file and the project."""
-    return {"path": path, "made_by": "dphrl 0.5.0"}
-
-
-def config_slice(config: Config, path: str) -> dict[str, Any]:
-    """The config in the footer of the artifact at a path."""
-    kind_and_fields = kind_of(path)
-    assert kind_and_fields is not None
-    kind, fields = kind_and_fields
-    return sliced(kind.slice, config, fields) if kind.slice else {}
-
-
-def _files(table: Path, footer: dict[str, Any]) -> list[Path]:
-    """The files that a footer lists."""
-    return [table.with_name(name) for name in footer.get("files", {})]
+    return {"path": path, "made_by": f"dphrl {library_version('dphrl')}"}
 
 
 class _Builder:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def footer(self, path: str, stage: str, **inputs: str | list[str]) -> dict[str, Any]:
+    def footer(
+        self, path: str, stage: str, config: dict[str, Any] | None = None, **inputs: str | list[str]
+    ) -> dict[str, Any]:
         """The footer of the file at a path; inputs are paths, and `_OUTSIDE` a file from outside of the run."""
-        config = config_slice(CONFIG, path)
         read = {name: [paths] if isinstance(paths, str) else paths for name, paths in inputs.items()}
         return written_as(path) | {
             "stage": stage,
-            "config": config,
+            "config": config or {},
             "code": "c0de",
             "inputs": {name: {"paths": paths, "digest": self.digest(*paths)} for name, paths in read.items()},
             "libraries": {},
-            "seed": 1 if stage in ("train_segment", "sample") else config.get("toy", {}).get("seed"),
+            "seed": 1 if stage in ("train_segment", "sample") else None,
         }
 
-    def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, **inputs: str | list[str]) -> None:
-        write_table(frame, schema, self.root / path, self.footer(path, stage, **inputs))
+    def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, **facts: Any) -> None:
+        write_table(frame, schema, self.root / path, self.footer(path, stage, **facts))
 
     def digest(self, *paths: str) -> str:
         if paths[0] == _OUTSIDE:
@@ -182,7 +137,8 @@ class _Builder:
             }
         )
         read = {"policy": "policies/base.json", "source": _OUTSIDE}
-        self.table(frame, "prompts", f"prompts/{name}.parquet", "prepare_prompts", **read)
+        config = slices.prompts(CONFIG, name)
+        self.table(frame, "prompts", f"prompts/{name}.parquet", "prepare_prompts", config=config, **read)
         rejected = pl.DataFrame(
             {"source_index": [99], "reason": ["malformed"], "detail": ["no answer"], "duplicate_of": [None]}
         )
@@ -190,7 +146,8 @@ class _Builder:
         gold = frame.select("prompt_id", ground_truth=pl.lit("{}"), verdict=pl.lit("correct"), kept=True)
         gold = gold.with_columns(reason=pl.lit(None, pl.String))
         inputs = {"prompts": f"prompts/{name}.parquet", "rejected": f"prompts/{name}.rejected.parquet"}
-        self.table(gold, "gold", f"gold/{name}.parquet", "audit_gold", source=_OUTSIDE, **inputs)
+        config = slices.gold(CONFIG, name)
+        self.table(gold, "gold", f"gold/{name}.parquet", "audit_gold", config=config, source=_OUTSIDE, **inputs)
 
     def rollouts(
         self, policy: str, dataset: str, plan: str, prompts: pl.DataFrame, indices: Sequence[int], shards: int
@@ -232,7 +189,7 @@ class _Builder:
             drawn = plan != "evaluate"
             place = f"draws/main/rollouts/{dataset}.{plan}" if drawn else f"rollouts/{policy}/{dataset}.{plan}"
             path = f"{place}/{shard}.parquet"
-            self.table(frame, "rollouts", path, "sample", **inputs)
+            self.table(frame, "rollouts", path, "sample", config=slices.sample(CONFIG, policy, dataset, plan), **inputs)
             none = {name: pl.lit(None, pl.String) for name in ("extracted", "answer_class", "program_class", "detail")}
             none["reads_table"] = pl.lit(None, pl.Boolean)
             correct = pl.Series("correct", ends)

@@ -18,14 +18,14 @@ LAYERS = (
     ("scoring", "rollout", "reference"),
     ("training",),
     ("toy",),
-    ("audit", "export", "report", "plan"),
-    ("diagnose", "starter"),
+    ("export", "report", "plan"),
+    ("audit", "diagnose", "starter"),
     ("cli",),
     ("__main__",),
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 # `plan` multiplies a matrix where torch is installed.
-WITH_TORCH = {"objective", "model", "plan", "ranks", "rollout", "reference", "training", "toy"}
+WITH_TORCH = {"objective", "model", "ranks", "rollout", "reference", "starter", "training", "toy"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PLUGIN = sorted((SCRIPTS / "snakemake_logger_plugin_dphrl").glob("*.py"))
 # What all scripts share is not a script of a rule.

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from tiny_models import write_tiny_policy
 
 from dphrl.artifacts.files import parts_folder
+from dphrl.audit.run import audit_run
 
 pytestmark = pytest.mark.workflow
 
@@ -88,9 +89,10 @@ def test_a_killed_supervised_start_ends_in_the_same_bytes_and_is_audited(
     run.run()
     assert not state.parent.exists()
     assert pl.read_parquet(table)["step"].to_list() == [*range(1, 301)]
-    audit = pl.read_parquet(run.results / "audit/audit.parquet")
-    assert audit["failed"].list.len().sum() == 0
-    assert "train/base/supervised.parquet" in audit["artifact"]
+    audit = audit_run(run.results)
+    assert audit.faults == {}
+    assert audit.listed is not None
+    assert "train/base/supervised.parquet" in audit.listed
     continued = table.read_bytes(), weights.read_bytes()
     table.unlink()
     run.run(str(table.relative_to(tmp_path)))

@@ -17,6 +17,7 @@ import yaml
 from runs import Workflow
 
 from dphrl.artifacts.files import sha256_file
+from dphrl.audit.run import audit_run
 
 pytestmark = pytest.mark.workflow
 
@@ -95,16 +96,17 @@ def test_the_table_has_name_size_and_sha256_of_each_database_and_footers_name_it
     rows = pl.read_parquet(finished_run.results / TABLE).rows()
     files = [database(finished_run, name) for name in ("east", "west")]
     assert rows == [(f"{f.stem}/{f.name}", f.stat().st_size, sha256_file(f)) for f in files]
-    audit = pl.read_parquet(finished_run.results / "audit/audit.parquet")
-    assert audit["failed"].list.len().sum() == 0
-    assert TABLE in audit["artifact"].to_list()
+    audit = audit_run(finished_run.results)
+    assert audit.faults == {}
+    assert audit.listed is not None
+    assert TABLE in audit.listed
     assert finished_run.plan() == []
 
 
-def test_a_database_that_is_only_newer_reruns_no_more_than_its_table(run: Workflow) -> None:
+def test_a_database_that_is_only_newer_reruns_no_more_than_its_table_and_the_audit(run: Workflow) -> None:
     before = run.digests()
     os.utime(database(run))
-    assert stages(run) == Counter(["hash_databases"])
+    assert stages(run) == Counter(["hash_databases", "audit"])
     assert run.digests() == before
     assert run.plan() == []
 
@@ -117,7 +119,7 @@ def test_a_database_with_other_content_reruns_what_reads_it_and_what_follows(run
     verdicts = pl.read_parquet(run.results / "verdicts/base/cities.evaluate/0.parquet")
     # "SELECT 3" is the largest number of one database, no longer of both.
     assert verdicts["correct"].sum() == 6 + 1
-    assert pl.read_parquet(run.results / "audit/audit.parquet")["failed"].list.len().sum() == 0
+    assert audit_run(run.results).faults == {}
     assert run.plan() == []
 
 
@@ -139,11 +141,7 @@ def test_an_interrupted_hashing_reruns_nothing_that_read_the_databases(run: Work
     assert process.wait() != 0
     assert f"No such file or directory: '{other.relative_to(run.folder)}'" in run.output()
     other.unlink()
-    assert stages(run) == Counter(["hash_databases"])
-
-
-def test_the_datasets_of_a_run_without_databases_have_no_table(pristine: Workflow) -> None:
-    assert not (pristine.results / "databases").exists()
+    assert stages(run) == Counter(["hash_databases", "audit"])
 
 
 @pytest.mark.full

@@ -12,6 +12,7 @@ import pytest
 from experiments import experiment, files_of
 from runs import ROOT, Workflow
 
+from dphrl.audit.run import audit_run
 from dphrl.config.blocks.data import TOY
 from dphrl.config.load import read_config
 from dphrl.hub import data_name, model_name
@@ -45,10 +46,6 @@ JOBS = {
     "gsm8k-1gpu": (9, 6, 4, 2),
     "demo-llm": (5, 15, 12, 3),
     "demo-llm-full": (19, 55, 40, 3),
-    "llama-sql-mini": (6, 23, 21, 4),
-    "llama-math-mini": (5, 20, 18, 3),
-    "ablations-mini": (8, 11, 9, 2),
-    "multi-style-mini": (4, 7, 5, 2),
 }
 
 
@@ -78,14 +75,11 @@ def _write_placeholders(name: str, folder: Path) -> None:
         (model / "model.safetensors").touch()
 
 
-# In `make test-full` only: those that differ from another file in numbers alone.
-LONG = {name for name in JOBS if name.endswith(("-equal-steps", "-ablation"))} | {"qwen-math", "rkl-estimators"}
-LONG |= {"llama-math", "llama-sql-maths", "omnisql-sql", "multi-style"}
-LONG |= {"draws", "world-2", "world-3", "demo-full-hot", "demo-full-top-p"}
-LONG |= {name for name in JOBS if name.endswith("-mini")}  # There they also run.
+# One of each family; the others, which differ in numbers, are in `make test-full`.
+SHORT = {"llama-sql", "demo-full", "gsm8k-1gpu", "demo-llm"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.full] if n in LONG else []) for n in JOBS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in SHORT else [pytest.mark.full]) for n in JOBS])
 def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str, project: Path, tmp_path: Path) -> None:
     _write_placeholders(name, tmp_path)
     *changed, file = files_of(name)
@@ -95,15 +89,10 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
     counts["sample"] += counts["sample_draw"]
     planned = tuple(counts[rule] for rule in ("train_segment", "sample", "evaluate_policy", "prepare_prompts"))
     assert planned == JOBS[name]
-    once = {"find_overlap", "make_tables", "report", "audit"}
     config = experiment(name)
-    models = len(Layout(config).models())
-    expected = dict.fromkeys(once, 1) | {"import_model": models, "collect_training": int(bool(config.methods))}
-    trains_base = not config.policy.base or bool(config.policy.supervised)
-    expected |= {"build_world": int(config.toy is not None), "train_base": int(trains_base)}
+    expected = {"import_model": len(Layout(config).models()), "tensorise": len(Layout(config).draws())}
+    expected |= {"build_world": int(config.toy is not None), "report": 1, "audit": 1}
     assert {rule: counts[rule] for rule in expected} == expected
-    of_draws = {"find_candidates", "refine", "tensorise"}
-    assert {rule: counts[rule] for rule in of_draws} == dict.fromkeys(of_draws, len(Layout(config).draws()))
 
 
 @pytest.mark.full
@@ -117,7 +106,6 @@ def test_a_small_experiment_of_each_family_runs_to_its_report(name: str, project
     headline = pl.read_parquet(workflow.results / "tables/headline.parquet")
     assert set(headline["method"]) >= {"base", *config.methods}
     assert set(headline["dataset"]) == set(config.evaluate.datasets)
-    audit = pl.read_parquet(workflow.results / "audit/audit.parquet")
-    assert audit["failed"].list.len().sum() == 0
+    assert audit_run(workflow.results).faults == {}
     assert (workflow.results / "report/index.html").exists()
     assert workflow.plan() == []

@@ -11,6 +11,8 @@ import pytest
 from published import DATA
 from runs import Workflow
 
+from dphrl.audit.run import audit_run
+
 pytestmark = pytest.mark.workflow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,15 +48,27 @@ def test_a_part_of_a_run_is_named_and_forced(example: Workflow, tmp_path: Path) 
     assert figures < set(workflow.plan("--forcerun", "draw"))
 
 
-def test_a_deleted_file_that_is_made_again_by_its_name_reruns_the_page_alone(example: Workflow, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [
+        # The page shows the seconds of this job.
+        ("draws/main/verdicts/capitals.presample/0.parquet", ["auditing the artifacts", "writing the report"]),
+        # The list of the run has the timings of every job.
+        ("gold/capitals.parquet", ["auditing the artifacts"]),
+    ],
+)
+def test_a_deleted_file_that_is_made_again_by_its_name_reruns_no_stage(
+    example: Workflow, tmp_path: Path, name: str, after: list[str]
+) -> None:
     workflow = example.copied(tmp_path / "run")
-    path = workflow.results / "draws/main/verdicts/capitals.presample/0.parquet"
+    path = workflow.results / name
     before = path.read_bytes()
     path.unlink()
-    workflow.run("results/custom-scorer/draws/main/verdicts/capitals.presample/0.parquet")
+    workflow.run(f"results/custom-scorer/{name}")
     assert path.read_bytes() == before
-    # The page shows the seconds of each job, and the audit has the sha256 of the page.
-    assert workflow.plan() == ["auditing the artifacts", "writing the report"]
+    assert workflow.plan() == after
+    workflow.run()
+    assert audit_run(workflow.results).faults == {}
 
 
 def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Path, code: Path) -> None:

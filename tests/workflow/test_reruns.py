@@ -23,7 +23,7 @@ EVERY = {
 }
 # An edited file, and the stages that depend on it. What follows from them reruns too, but is not listed.
 EDITS: list[tuple[str, set[str]]] = [
-    ("dphrl/layout/kinds.py", set()),
+    ("dphrl/artifacts/kinds.py", set()),
     ("dphrl/layout/names.py", set()),
     ("dphrl/artifacts/tables.py", set()),
     ("dphrl/artifacts/files.py", set()),
@@ -52,7 +52,7 @@ EDITS: list[tuple[str, set[str]]] = [
     ("dphrl/evaluation/per_prompt.py", {"evaluate_policy", "collect_training"}),
     ("dphrl/evaluation/claims.py", {"make_tables", "report"}),
     ("dphrl/evaluation/bootstrap.py", {"make_tables", "report"}),
-    ("dphrl/audit/one_artifact.py", {"audit"}),
+    ("dphrl/audit/between.py", {"audit"}),
     ("dphrl/report/samples.py", {"report"}),
     ("dphrl/report/figures/solved.py", {"draw"}),
     ("dphrl/report/contents.py", set()),
@@ -68,7 +68,7 @@ LONG = {
     *(f"dphrl/{name}.py" for name in ("scoring/math/answers", "objective/ppo", "reference/responses", "toy/base")),
     "dphrl/training/supervised.py",
     *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "report/samples", "report/contents", "config/slices")),
-    *(f"dphrl/{name}.py" for name in ("audit/one_artifact", "evaluation/claims", "tasks/overlap")),
+    *(f"dphrl/{name}.py" for name in ("audit/between", "evaluation/claims", "tasks/overlap")),
     *("hash_databases.py", "score.py"),
 }
 

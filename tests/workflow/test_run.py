@@ -21,10 +21,11 @@ from huggingface_hub import ModelCard
 from runs import Workflow
 from transformers import AutoModelForCausalLM
 
-from dphrl.artifacts.manifest import read_manifest
+from dphrl.artifacts.files import visible_files
+from dphrl.artifacts.kinds import manifest_above
+from dphrl.artifacts.manifest import SUMS, read_manifest, read_sums
 from dphrl.artifacts.tables import read_footer
-from dphrl.audit.artifacts import manifest_above
-from dphrl.audit.run import audit_run, failed_checks
+from dphrl.audit.run import audit_run
 from dphrl.model.logprobs import load_model
 from dphrl.report.figures import SECTIONS
 
@@ -32,30 +33,23 @@ pytestmark = pytest.mark.workflow
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own_functions.py"
 SAMPLING = "sampling base on train (presample, draw main)"
-END = {"estimating pass@k, styles, keep and exploration", "auditing the artifacts", "writing the report"}
 
 
 def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> None:
     partition = pl.read_parquet(pristine.results / "draws/main/partition/final.parquet")
     assert partition.height == 48
     assert set(partition["subset"]) == {"pef", "exp"}
-    audit = pl.read_parquet(pristine.results / "audit/audit.parquet")
-    assert audit["failed"].list.len().sum() == 0
-    assert audit["passed"].sum() > audit.height
+    assert audit_run(pristine.results).faults == {}
     assert "<svg" in (pristine.results / "figures/passk.svg").read_text()
-    page = (pristine.results / "report/index.html").read_text()
-    assert len(page) > 100_000
-    assert "<h1>tiny: did diversity collapse?</h1>" in page
+    assert "<h1>tiny" in (pristine.results / "report/index.html").read_text()
     assert not list(pristine.results.rglob(".*.tmp"))
     assert not list((pristine.folder / "temporary").iterdir())
 
 
-def test_the_audit_asks_for_each_file_that_it_may_say_to_delete(pristine: Workflow) -> None:
-    # Snakemake makes a missing file again only for a job that is due and reads it.
-    rows = [line.split("\t") for line in pristine.run("--detailed-summary").splitlines()]
-    asked = {name for row in rows if row[0] == "results/tiny/audit/audit.parquet" for name in row[4].split(",")}
-    audited = pl.read_parquet(pristine.results / "audit/audit.parquet")["artifact"]
-    assert {f"results/tiny/{name}" for name in audited} - asked == set()
+def test_the_list_of_a_run_has_every_file_that_its_rules_made(pristine: Workflow) -> None:
+    """The list is made of the inputs of the audit, so that Snakemake makes each of them again where it is missing."""
+    files = {file.relative_to(pristine.results) for file in visible_files(pristine.results)}
+    assert {*map(Path, read_sums(pristine.results)), Path(SUMS)} == {file for file in files if file.parts[0] != "logs"}
 
 
 def test_jobs_with_a_model_take_one_gpu_each_and_others_none(pristine: Workflow) -> None:
@@ -98,7 +92,7 @@ def test_footers_name_no_run_no_place_and_no_time(pristine: Workflow) -> None:
 
 def _maker(path: str) -> str:
     """A file, or the manifest that lists it; a declared folder has its manifest next to it."""
-    return manifest_above(Path(path) / "any") or path
+    return manifest_above(f"{path}/any") or path
 
 
 def test_footers_name_the_inputs_that_the_rules_declare(pristine: Workflow) -> None:
@@ -126,6 +120,7 @@ def test_a_second_run_does_nothing(finished: Workflow) -> None:
     assert "Nothing to be done" in finished.run()
 
 
+@pytest.mark.full
 def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
     finished.run("--report", "report.zip")
     names = subprocess.run(
@@ -136,14 +131,6 @@ def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
     ).stdout
     assert names.count(".svg") == len([*(finished.results / "figures").glob("*.svg")]) > 0
     assert all(name in names for name in ("claims.md", "headline.csv", "index.html"))
-
-
-def test_a_wrong_config_stops_before_the_plan_is_made(pristine: Workflow) -> None:
-    process = pristine.configured(train={"lr_": 1e-3}).start("--dry-run")
-    assert process.wait() != 0
-    assert "train.lr_" in pristine.output()
-    assert "train.lr" in pristine.output()
-    assert "Building DAG" not in pristine.output()
 
 
 def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(pristine: Workflow) -> None:
@@ -217,7 +204,7 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
         assert "Nothing to be done" in checked.run()
     assert not {"train_base", "train_segment", "find_candidates", "tensorise"} & stages.keys()
     assert not (checked.results / "draws").exists()
-    assert failed_checks(audit_run(checked.results)) == []
+    assert audit_run(checked.results).faults == {}
     weights = [checked.results / f"policies/ours-s{seed}/step0/model.safetensors" for seed in (1, 2)]
     assert [file.read_bytes() for file in weights] == [
         (finished.folder / place / "model.safetensors").read_bytes() for place in trained.values()
@@ -237,9 +224,6 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(
         "lora": 1,
         "base_itself": 1,
     }
-    page = (checked.results / "report/index.html").read_text()
-    assert "Base, lora and ours (2 checkpoints), evaluated on maths." in page
-    assert ("Does drawing hotter recover it?" in page) == ("Drawn hotter</h2>" in page) == bool(hotter)
     for temperature in hotter:
         hot = checked.results / f"rollouts/ours-s2/step0/t{temperature}/maths.evaluate/0.parquet"
         assert read_footer(hot)["config"]["plan"]["temperature"] == temperature
@@ -286,7 +270,7 @@ def test_only_the_newest_state_and_the_evaluated_policies_stay(finished: Workflo
     more = short.configured(train={"steps": 8}).plan(end.format(8))
     assert [job[-1] for job in more if "training short" in job] == ["5", "6", "7", "8"]
     audited = audit_run(finished.results)
-    assert [text for text in failed_checks(audited) if "short-s1" in text] == []
+    assert audited.faults == {}
 
 
 def test_code_of_figures_redraws_the_figures_of_its_section_only(finished: Workflow, code: Path) -> None:

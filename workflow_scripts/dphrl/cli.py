@@ -108,13 +108,12 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 _INIT: Final = """\
-Looks at a file of questions, chooses the task, and writes the smallest commented configuration
+Looks at a file of questions, chooses the task, and writes a commented configuration
 that passes the checks of the workflow.
 
 examples:
   dphrl init --data questions.jsonl --model models/Qwen3-0.6B
-  dphrl init --data hf://datasets/ORG/NAME/FILE --model ORG/NAME
-  dphrl init --data train.json --databases databases --test dev.json --model models/Llama-3.1-8B-Instruct
+  dphrl init --data train.json --databases databases --test dev.json --model ORG/NAME
   dphrl init --data mine.jsonl --field question=prompt_text --field answer=label --model models/mine --cpu
   dphrl init --data mine.jsonl --task one_of --scorer my_scorer.py --model models/mine
 
@@ -331,10 +330,6 @@ def _export_options(parser: ArgumentParser) -> None:
 
 
 def _export(options: Namespace) -> int:
-    if options.to == "jsonl" and options.tokenizer:
-        raise ArgumentError(
-            None, "--tokenizer has no effect with --to jsonl: prompts are tokens of the run; leave it out"
-        )
     from dphrl.export.export import Order, export
 
     print(visible(export(Order(**vars(options)))))
@@ -348,7 +343,7 @@ Hours are those of the model's matrix products alone: a job takes longer.
 examples:
   dphrl plan config/config.yaml                        the demo, on two CPU cores
   dphrl plan my.yaml --gpu-gib 80 --slots 4            on four GPUs of 80 GiB
-  dphrl plan my.yaml --tflops 400                      hours, on a machine without a GPU
+  dphrl plan my.yaml --tflops 400                      hours at another speed of a GPU
 
 exit status: 0, 1 if something does not fit, 2 if the plan cannot be made"""
 
@@ -359,7 +354,7 @@ def _plan_options(parser: ArgumentParser) -> None:
     add("config", type=Path, nargs="+", help=text)
     add("--gpu-gib", type=float, help="memory of a GPU in GiB (default: hardware.gpu_gib)")
     add("--slots", type=int, help="GPUs, or CPU cores, at one time (default: 2, or those of the largest job)")
-    add("--tflops", type=float, help="10^12 operations/s that one of them reaches (default: those of a product here)")
+    add("--tflops", type=float, help="10^12 operations/s of each (default: 200 of a GPU, 0.03 of a core)")
 
 
 def _plan(options: Namespace) -> int:

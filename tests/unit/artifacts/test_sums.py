@@ -6,15 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dphrl.artifacts.files import sha256_file
+from dphrl.artifacts.files import sha256_file, visible_files
 from dphrl.artifacts.manifest import SUMS, read_sums, write_sums
 
 LISTED = ["figures/a b.svg", "policies/base.json", "policies/base/model.safetensors", "tables/x.parquet"]
-LEFT_OUT = [
-    *("logs/score.log", "tracking/offline/run.json", SUMS, "timings/audit.parquet"),
-    *("policies/base/.snakemake_timestamp", "rollouts/.0.parquet.parts/0.parquet", "tables/.x.parquet.1.tmp"),
-    *("states/grpo-s1/step2.json", "states/grpo-s1/step2/rng.json"),
-]
 
 
 def _write(root: Path, *names: str) -> None:
@@ -27,9 +22,9 @@ def _accepted(root: Path) -> bool:
     return subprocess.run(["sha256sum", "--check", "--status", "--strict", SUMS], cwd=root).returncode == 0
 
 
-def test_every_file_is_listed_but_those_that_change_or_go(tmp_path: Path) -> None:
-    _write(tmp_path, *LISTED, *LEFT_OUT)
-    write_sums(tmp_path, [str(tmp_path / "states/grpo-s1/step2.json")])
+def test_the_files_are_listed_by_path_as_sha256sum_accepts_them(tmp_path: Path) -> None:
+    _write(tmp_path, *LISTED, "notes.md")
+    write_sums(tmp_path, [tmp_path / name for name in reversed(LISTED)], {})
     found = read_sums(tmp_path)
     assert list(found) == sorted(LISTED)
     assert found == {name: sha256_file(tmp_path / name) for name in found}
@@ -38,17 +33,16 @@ def test_every_file_is_listed_but_those_that_change_or_go(tmp_path: Path) -> Non
     assert not _accepted(tmp_path)
 
 
-def test_a_link_is_listed_with_the_sha256_of_its_target(tmp_path: Path) -> None:
-    _write(tmp_path, "given/model.safetensors")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run/model.safetensors").symlink_to(tmp_path / "given/model.safetensors")
-    write_sums(tmp_path / "run")
-    assert read_sums(tmp_path / "run") == {"model.safetensors": sha256_file(tmp_path / "given/model.safetensors")}
+def test_files_below_a_folder_are_those_behind_links_too_and_no_hidden_ones(tmp_path: Path) -> None:
+    _write(tmp_path, "given/model.safetensors", "run/.tmp/0.parquet", "run/.a", "run/b")
+    (tmp_path / "run/weights").symlink_to(tmp_path / "given")
+    (tmp_path / "run/nothing").symlink_to("nowhere")
+    assert sorted(visible_files(tmp_path / "run")) == [tmp_path / "run/b", tmp_path / "run/weights/model.safetensors"]
 
 
 def test_a_sha256_that_is_known_is_not_computed_again(tmp_path: Path) -> None:
     _write(tmp_path, *LISTED)
-    write_sums(tmp_path, known={tmp_path / LISTED[0]: "0" * 64})
+    write_sums(tmp_path, [tmp_path / name for name in LISTED], {tmp_path / LISTED[0]: "0" * 64})
     assert read_sums(tmp_path)[LISTED[0]] == "0" * 64
     assert read_sums(tmp_path)[LISTED[1]] == sha256_file(tmp_path / LISTED[1])
 
@@ -56,7 +50,7 @@ def test_a_sha256_that_is_known_is_not_computed_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["é", " a", "*a", os.fsdecode(b"\xff")])
 def test_a_name_of_any_characters_is_as_sha256sum_writes_it(tmp_path: Path, name: str) -> None:
     _write(tmp_path, name)
-    write_sums(tmp_path)
+    write_sums(tmp_path, [tmp_path / name], {})
     written = subprocess.run([b"sha256sum", b"--", os.fsencode(name)], cwd=tmp_path, capture_output=True, check=True)
     assert (tmp_path / SUMS).read_bytes() == written.stdout
     assert _accepted(tmp_path)
@@ -68,7 +62,7 @@ def test_a_name_of_any_characters_is_as_sha256sum_writes_it(tmp_path: Path, name
 )
 def test_a_damaged_list_is_refused(tmp_path: Path, change: object) -> None:
     _write(tmp_path, *LISTED)
-    write_sums(tmp_path)
+    write_sums(tmp_path, [tmp_path / name for name in LISTED], {})
     assert callable(change)
     (tmp_path / SUMS).write_bytes(change((tmp_path / SUMS).read_bytes()))
     with pytest.raises(ValueError, match=r"line 1 is no sha256 with a path|its last line is cut off"):

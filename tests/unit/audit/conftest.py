@@ -16,6 +16,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small_run(built: Path, tmp_path: Path) -> SmallRun:
-    """A run without a fault, which a test may change."""
+    """A run without a fault, and without an end, which a test may change."""
     shutil.copytree(built, tmp_path / "run")
     return SmallRun(tmp_path / "run")
+
+
+@pytest.fixture
+def finished(small_run: SmallRun) -> SmallRun:
+    """The same run with SHA256SUMS."""
+    small_run.finish()
+    return small_run

@@ -86,3 +86,13 @@ def test_seeds_that_share_their_presamples_are_stated(path: str, value: object, 
     assert len(shared(config)) == stated
     assert set(shared(config)) <= set(slices.report(config)["report"]["notes"])
     assert shared(load_config(put(demo(), path, value))) == []
+
+
+def test_bfloat16_on_cores_of_a_cpu_is_named():
+    def lines(dtype, gpu_gib):
+        hardware, precision = {"hardware": {"gpu_gib": gpu_gib}}, {"dtype": dtype}
+        config = load_config({**RECORDED, "policy": {"base": "m"}, "engine": precision, "train": precision, **hardware})
+        return [line for line in notices(config) if line.startswith("engine.dtype, train.dtype: set float32 ")]
+
+    assert len(lines("bfloat16", None)) == 1
+    assert lines("float32", None) == lines("bfloat16", 80) == []

@@ -1,9 +1,8 @@
 """A made example whose every number is known by enumeration, and what is joined, left out and named."""
 
 import json
-from collections import Counter
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +12,9 @@ from made_samples import drawn_file, sample_file
 from written_samples import lines
 
 from dphrl.config.blocks.evaluation import StyleRule
-from dphrl.diagnose import tables
 from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
-from dphrl.diagnose.judge import judged
 from dphrl.diagnose.portfolio import splits
-from dphrl.evaluation.names import BASE_ITSELF
-from dphrl.evaluation.sentences import sentences
 from dphrl.sample_files.records import SourceError
 from dphrl.sample_files.samples import read_samples
 
@@ -47,43 +42,6 @@ def test_pass_at_k_by_enumeration(found):
         expected = {k: np.mean([solved(one, k) for one in answers.values()]) for k in KS}
         rows = found.tables["passk"].filter(method=method).select("k", "value")
         assert dict(rows.iter_rows()) == pytest.approx(expected)
-
-
-def test_what_is_kept_lost_and_gained_by_enumeration(found):
-    for k in KS:
-        expected = Counter()
-        for base, tuned in zip(BASE.values(), TUNED.values(), strict=True):
-            draws = list(product(combinations(right(base), k), combinations(right(tuned), k)))
-            for one, other in draws:
-                expected[
-                    {(1, 1): "kept", (1, 0): "lost", (0, 1): "gained", (0, 0): "neither"}[any(one), any(other)]
-                ] += 1 / len(draws)
-        row = found.tables["keep_explore"].filter(method="two", k=k).row(0, named=True)
-        assert {name: row[name] for name in expected} == pytest.approx(expected)
-        assert row["keep"] == pytest.approx(expected["kept"] / (expected["kept"] + expected["lost"]))
-        assert row["ndr"] == pytest.approx(expected["gained"] / (expected["kept"] + expected["gained"]))
-
-
-def test_the_base_against_itself_by_enumeration(found):
-    expected = 0.0
-    for answers in BASE.values():
-        marks = right(answers)
-        pairs = [
-            (one, other) for one in combinations(range(4), 2) for other in combinations(sorted({*range(4)} - {*one}), 2)
-        ]
-        expected += np.mean([any(marks[i] for i in one) and not any(marks[i] for i in other) for one, other in pairs])
-    row = found.tables["keep_explore"].filter(method=BASE_ITSELF, k=2).row(0, named=True)
-    assert row["lost"] == pytest.approx(expected)
-
-
-def test_transitions_by_enumeration(found):
-    percent, expected = {0: 0, 1: 50, 2: 100}, Counter()
-    for base, tuned in zip(BASE.values(), TUNED.values(), strict=True):
-        draws = list(product(combinations(right(base), 2), combinations(right(tuned), 2)))
-        for one, other in draws:
-            expected[percent[sum(one)], percent[sum(other)]] += 1 / len(draws)
-    rows = found.tables["transitions"].filter(method="two").select("base_percent", "policy_percent", "prompts")
-    assert {(a, b): n for a, b, n in rows.iter_rows() if n} == pytest.approx(expected)
 
 
 def test_a_portfolio_by_enumeration(found):
@@ -178,14 +136,6 @@ def test_files_without_a_common_question_are_an_error():
         join([sample_file("base", {"a": ["+"]}), sample_file("two", {"b": ["+"]})])
 
 
-def test_ids_of_samples_are_answered_with_the_field_of_the_question(tmp_path):
-    """Each sample has its own id, as in the results of promptfoo."""
-    rows = ({"id": name, "vars": {"question": "q"}, "output": "t", "score": 1} for name in "ab")
-    files = [read_samples(lines(tmp_path / f"{row['id']}.jsonl", row)) for row in rows]
-    with pytest.raises(SourceError, match=r"or of the text with --map question=vars\.question"):
-        join(files)
-
-
 def test_ids_that_name_other_questions_are_not_trusted():
     """Two tools number the same questions in another order."""
     base, tuned = sample_file("base", {"0": ["+"], "1": ["-"]}), sample_file("two", {"0": ["+"], "1": ["-"]})
@@ -221,8 +171,6 @@ def test_k_above_the_samples_of_a_question_is_refused_with_the_largest_possible_
     assert diagnose(files).models["two"].verdict.k == 2
     found = diagnose(files, k=3).models["two"]
     assert (found.verdict.k, found.verdict.by_hand, found.default.k) == (3, True, 2)
-    assert "k chosen by hand" in found.sentences[0]
-    assert found.sentences[-1].startswith("At the default k: CANNOT TELL")
     with pytest.raises(KError, match=r"--k 4: question 'a' of base has only 3 samples.*largest possible k is 3"):
         diagnose(files, k=4)
 
@@ -237,86 +185,40 @@ def test_a_question_without_an_id_is_named_by_its_text(tmp_path):
         diagnose(files, k=4)
 
 
-def test_notes_name_questions_without_ids_by_their_texts(tmp_path):
-    for name in ("base", "two"):
-        asked = ["What is 0 + 1?"] * 2 + ["What is 1 + 1?"] * (2 if name == "base" else 1)
-        lines(tmp_path / f"{name}.jsonl", *({"question": one, "text": "1", "correct": True} for one in asked))
-    files = [read_samples(tmp_path / f"{name}.jsonl") for name in ("base", "two")]
-    (note,) = (one for one in diagnose(files, k=1).notes if "limits K" in one)
-    assert note == "two limits K: its questions have 1.5 samples (median), others 2."
-    with pytest.raises(SourceError, match=r"question 'What is 0 \+ 1\?' has no gold answer"):
-        judged(files[0], "math")
-    other = read_samples(lines(tmp_path / "other.jsonl", {"question": "Why?", "text": "1", "correct": True}))
-    with pytest.raises(SourceError, match=r"nor by text \(for instance 'What is 0 \+ 1\?' and 'Why\?'\)"):
-        join([files[0], other])
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"korrect": True}, r"it has the fields question, text, korrect \(nearest: --map correct=korrect\)"),
-        ({"metric": {"scores": [0.5]}}, r"question, text, metric\.scores \(nearest: --map correct=metric\.scores\)"),
-        ({"judge": [{"is_correct": "yes"}]}, r"question, text, judge, judge\.\*\.is_correct\. A scorer"),
-        ({"source": "web"}, r"it has the fields question, text, source\. A scorer"),
-    ],
-)
-def test_the_fields_of_a_file_without_verdicts_are_listed(tmp_path, row, said):
-    file = read_samples(lines(tmp_path / "a.jsonl", {"question": "q", "text": "t"} | row))
-    with pytest.raises(SourceError, match=said):
+def test_the_fields_of_a_file_without_verdicts_are_listed_with_the_nearest(tmp_path):
+    row = {"question": "q", "text": "t", "metric": {"scores": [0.5]}}
+    file = read_samples(lines(tmp_path / "a.jsonl", row))
+    with pytest.raises(SourceError, match=r"question, text, metric\.scores \(nearest: --map correct=metric\.scores\)"):
         join([file, file])
 
 
 @pytest.mark.parametrize(
-    ("base", "tuned", "margin", "first", "second"),
+    ("base", "tuned", "margin", "word", "variety"),
     [
-        ("++", "++", 0.1, "NOT COLLAPSED: no loss of 10 points or more is left open. pass", "No difference in variety"),
-        (
-            "++",
-            "11",
-            0.1,
-            "NARROWED: no loss of 10 points or more of coverage is left open, but",
-            "Variety fell: two has",
-        ),
-        ("11", "++", 0.1, "NOT COLLAPSED: no loss of 10 points or more is left open. pass", "Variety rose: two has 2"),
-        ("++", "11", 0.01, "CANNOT TELL: coverage may or may not have fallen. pass@2", "Variety fell: two has 1"),
-        ("++", "--", 0.1, "COLLAPSED: coverage fell, more than accuracy explains. pass@2", "No difference in variety"),
+        ("++", "++", 0.1, "NOT COLLAPSED", "No difference in variety"),
+        ("++", "11", 0.1, "NARROWED", "Variety fell"),
+        ("11", "++", 0.1, "NOT COLLAPSED", "Variety rose"),
+        ("++", "11", 0.01, "CANNOT TELL", "Variety fell"),
+        ("++", "--", 0.1, "COLLAPSED", "No difference in variety"),
     ],
 )
-def test_the_verdict_says_that_it_is_about_coverage_and_variety_follows(base, tuned, margin, first, second):
+def test_the_verdict_is_about_coverage_and_variety_follows(base, tuned, margin, word, variety):
     """40 questions of these, 40 that both models solve in the same two ways, 80 that none solves."""
     ways = {"++": ["+x", "+y"], "11": ["+x", "+x"], "--": ["-", "-"]}
     files = []
     for name, letters in (("base", base), ("two", tuned)):
         answers = {f"q{n}": ways[letters] for n in range(40)} | {f"same{n}": ["+x", "+y"] for n in range(40)}
         files.append(sample_file(name, answers | {f"none{n}": ["-", "-"] for n in range(80)}))
-    verdict, variety, *_ = diagnose(files, margin=margin).models["two"].sentences
-    assert verdict.startswith(first)
-    assert variety.startswith(second)
+    model = diagnose(files, margin=margin).models["two"]
+    assert model.verdict.word == word
+    assert model.sentences[0].startswith(f"{word}: ")
+    assert model.sentences[1].startswith(variety)
 
 
-def test_coverage_that_rose_is_said_to():
-    """30 of 80 questions gained and one lost: 36.3 points, far more than their error."""
-    base = {f"q{n}": ["+", "+"] if n < 10 or n == 79 else ["-", "-"] for n in range(80)}
-    tuned = {f"q{n}": ["+", "+"] if n < 40 else ["-", "-"] for n in range(80)}
-    verdict, *_ = diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"].sentences
-    assert verdict.startswith("NOT COLLAPSED: no loss of 5 points or more is left open, and coverage rose. pass@2")
-    assert "50.0 %, of the base 13.8 %: +36.2 points" in verdict
-    assert "Of 11.0 questions that the base solves, two keeps 10.0 and loses 1.0; it gains 30.0" in verdict
-
-
-def test_variety_that_falls_with_coverage_falls_too():
-    base = {f"q{n}": ["+x", "+y"] for n in range(80)}
-    tuned = {f"q{n}": ["+x", "+x"] if n < 40 else ["-", "-"] for n in range(80)}
-    _, variety, *_ = diagnose([sample_file("base", base), sample_file("two", tuned)]).models["two"].sentences
-    assert variety.startswith("Variety fell too: two has 1.00 different responses among 2 right answers to a question")
-
-
-def test_equal_texts_of_all_right_answers_are_said_to_show_no_variety():
+def test_equal_texts_of_all_right_answers_show_no_variety():
     answers = {f"q{n}": ["+x", "+x", "-", "-"] for n in range(40)}
     found = diagnose([sample_file("base", answers), sample_file("two", answers)])
-    _, variety, *_ = found.models["two"].sentences
-    assert variety.startswith("Variety of two is not known: 2 right answers to a question are always the same, in both")
-    assert "over 40 questions; such short answers cannot show variety" in variety
+    assert found.models["two"].sentences[1].startswith("Variety of two is not known")
 
 
 def test_doubtful_comparisons_are_named():
@@ -327,12 +229,12 @@ def test_doubtful_comparisons_are_named():
         "two", {"a": ["+1", "+2", "+3", ""]}, settings={"temperature": "0.6", "model": "y"}, truncated=True
     )
     found = diagnose([base, tuned])
-    assert any("differ in temperature: 1.0 (base), 0.6 (two)" in one for one in found.models["two"].qualified)
-    assert any(note.startswith("The files are of x and y: the tool compares a base with") for note in found.notes)
-    assert any("75% of its samples equal the base's" in note for note in found.notes)
-    truncated, empty, _ = found.models["two"].qualified
-    assert "25.0 % of the responses of two are empty, 0.0 % of the base's: the difference may come from that" in empty
+    truncated, empty, temperature = found.models["two"].qualified
     assert "100.0 % of the responses of two are truncated" in truncated
+    assert "25.0 % of the responses of two are empty" in empty
+    assert "temperature: 1.0 (base), 0.6 (two)" in temperature
+    assert any("files are of x and y" in note for note in found.notes)
+    assert any("75% of its samples equal the base's" in note for note in found.notes)
 
 
 def test_truncated_answers_qualify_what_they_may_explain():
@@ -341,24 +243,18 @@ def test_truncated_answers_qualify_what_they_may_explain():
     def qualified(base, tuned, truncated):
         files = [sample_file("base", base, truncated=not truncated), sample_file("two", tuned, truncated=truncated)]
         model = diagnose(files).models["two"]
-        return model.verdict.word, [one.partition(": ")[2] for one in model.qualified]
+        return model.verdict.word, len(model.qualified)
 
-    explained = "the difference may come from that and not from a loss of diversity."
-    assert qualified(solved, unsolved, truncated=True) == ("WORSE", [explained])
-    assert qualified(solved, unsolved, truncated=False) == ("WORSE", [])
-    assert qualified(solved, solved, truncated=True) == ("NOT COLLAPSED", [])
-    assert qualified(solved, solved, truncated=False) == ("NOT COLLAPSED", ["that may hide a loss of diversity."])
+    assert qualified(solved, unsolved, truncated=True) == ("WORSE", 1)
+    assert qualified(solved, unsolved, truncated=False) == ("WORSE", 0)
+    assert qualified(solved, solved, truncated=True) == ("NOT COLLAPSED", 0)
+    assert qualified(solved, solved, truncated=False) == ("NOT COLLAPSED", 1)
 
 
 def test_one_sample_is_not_called_coverage():
     found = diagnose([sample_file("base", {"a": ["+"], "b": ["-"]}), sample_file("two", {"a": ["+"], "b": ["-"]})])
     verdict = found.models["two"].verdict
     assert (verdict.k, verdict.reasons, found.exit_code) == (1, ("one sample",), 4)
-    assert (
-        found.models["two"]
-        .sentences[0]
-        .startswith("CANNOT TELL: one answer to a question says nothing about coverage. pass@1 of two is 50.0 %")
-    )
 
 
 def test_levels():
@@ -380,25 +276,6 @@ def test_several_models_have_their_own_verdict_and_the_worst_decides():
     assert set(found.tables["portfolio"]["method"]) == {"same", "worse"}
 
 
-def test_trainings_and_models_on_other_questions_have_their_own_rows():
-    """A model on all questions of the base, and one with two trainings on half of them."""
-    rates = [0.3] * 40
-    files = [drawn_file("b", rates, 8, 0), drawn_file("whole", rates, 8, 1)]
-    diagnosis = diagnose(
-        files, trainings={"half": [drawn_file("x", rates[:20], 8, 2), drawn_file("y", [0.9] * 20, 8, 3)]}
-    )
-    solve_rates = {title: frame for title, _, frame in tables.moved(diagnosis)}
-    assert list(solve_rates) == ["Solve rates: whole", "Solve rates: half (1)", "Solve rates: half (2)"]
-    for frame, number in zip(solve_rates.values(), (40, 20, 20), strict=True):
-        cells = [cell.rstrip(")").split(" (") for row in frame.rows() for cell in row[1:]]
-        assert [sum(map(float, column)) for column in zip(*cells, strict=True)] == pytest.approx([number] * 2, abs=1)
-    _, _, shown = tables.shares(diagnosis)
-    assert shown["model"].to_list() == ["base", "base", "whole", "half (1)", "half (2)"]
-    _, _, of_files = tables.answers(diagnosis)
-    assert float(of_files.filter(model="half (2)")["right"].item()) > 80
-    assert float(shown.filter(model="half (2)")["Cover@1/2"].item()) > 90
-
-
 def test_a_question_without_a_group_is_a_group_of_its_own():
     groups = {f"q{number:04}": f"g{number % 10}" for number in range(59)}
     files = [replace_clusters(drawn_file(name, [0.5] * 60, 8, seed), groups) for seed, name in enumerate("bt")]
@@ -416,7 +293,6 @@ def test_more_questions_do_not_outweigh_trainings_that_differ():
     base, *tuned = (drawn_file(f"f{seed}", [rate] * 300, 8, seed) for seed, rate in enumerate((0.1, 0.075, 0.1, 0.13)))
     verdict = diagnose([base], trainings={"t": tuned}).models["t"].verdict
     assert (verdict.word, verdict.more_questions) == ("CANNOT TELL", None)
-    assert "Not even 100 times as many questions would tell; train more seeds, or allow" in sentences(verdict, [])[0]
 
 
 def test_names_of_policies():
@@ -494,15 +370,12 @@ def test_classes_at_their_ceiling_are_compared_by_compression():
     )
     assert first.difference.tuned < 3 < 6 < first.difference.base
     assert model.verdict.word == "CANNOT TELL"
-    assert "different responses by compression among 8 right answers" in model.sentences[1]
 
 
 def test_copies_are_reported_with_the_shares_of_both_files():
     base = {f"q{n}": ["+a", "+b", "-c", "-d"] for n in range(40)}
     found = diagnose([sample_file("base", base), sample_file("two", {key: ["+a", "+a", "-c", "-c"] for key in base})])
-    assert (
-        "50.0 % of the responses of two repeat an earlier one to the same question, 0.0 % of the base's." in found.notes
-    )
+    assert any(note.startswith("50.0 % of the responses of two repeat an earlier one") for note in found.notes)
 
 
 def test_a_further_file_changes_neither_k_nor_the_questions_of_another():

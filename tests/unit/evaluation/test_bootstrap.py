@@ -81,15 +81,6 @@ def test_clusters_of_one_prompt_are_prompts():
     np.testing.assert_allclose(draws[0].ratio(values), draws[1].ratio(values), atol=1e-12)
 
 
-def test_more_prompts_give_narrower_intervals():
-    generator = np.random.default_rng(8)
-    widths = []
-    for prompts in (25, 100, 400):
-        _, low, high = PromptBootstrap(prompts, "d", CONFIG, 0).ratio((generator.random((prompts, 50)) < 0.3) * 1.0)
-        widths.append((high - low).mean())
-    assert widths[0] > 1.8 * widths[1] > 3.2 * widths[2]
-
-
 def test_a_proportion_at_its_end_has_the_bound_of_wilson():
     values = np.array([[0.0, 1.0]] * 30)
     found, low, high = PromptBootstrap(30, "d", CONFIG, 0).ratio(values)

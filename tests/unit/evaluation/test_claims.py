@@ -206,8 +206,3 @@ def test_an_endpoint_on_keep_stands_against_the_base_by_chance():
 def test_methods_that_were_not_compared_have_no_claim():
     assert judged(comparison(0.1, method="other"), rules=ClaimsConfig()).is_empty()
     assert judged(rules=ClaimsConfig()).columns == list(SCHEMAS["claims"].columns)
-
-
-def test_one_seed_is_no_rule():
-    with pytest.raises(ValueError, match=r"min_seeds\n.*greater than or equal to 2"):
-        ClaimsConfig(min_seeds=1)

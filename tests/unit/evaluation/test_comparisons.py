@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
+from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import BootstrapConfig, ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
@@ -213,11 +214,7 @@ def test_of_a_custom_task_the_kinds_of_right_answers_are_compared_where_a_questi
 def test_the_base_alone_has_nothing_to_compare(evaluations):
     found = comparisons(study(evaluations.filter(method="base")))
     assert found.is_empty()
-    assert found.columns == [
-        *("dataset", "metric", "method", "against"),
-        *("difference", "low", "high", "error", "freedom", "p", "p_holm"),
-        *("seeds", "seeds_against", "questions", "clusters", "of_seeds", "of_questions", "of_both", "trainings"),
-    ]
+    assert found.columns == list(SCHEMAS["comparisons"].columns)
 
 
 def test_holm_known_values():
@@ -285,7 +282,7 @@ def test_pass_at_k_at_equal_mean_is_on_the_line_between_two_steps(mean, level, e
 
 def test_the_interval_at_equal_mean_holds_the_chance_of_the_questions_in_the_mean_too():
     """Coverage of 95 % intervals over questions, from which the place on the line is estimated as well."""
-    drawn, runs, questions, target = np.random.default_rng(3), 300, 300, 0.55
+    drawn, runs, questions, target = np.random.default_rng(3), 150, 300, 0.55
     # Mean accuracy, and share of questions with right samples: pass@16, as these then have 8 or more of 16.
     made = {("base", 0): (0.45, 0.9), ("dph_f", 8): (0.6, 0.8), ("grpo", 8): (0.65, 0.7)}
 
@@ -305,4 +302,4 @@ def test_the_interval_at_equal_mean_holds_the_chance_of_the_questions_in_the_mea
         ]  # fmt: skip
         row = at_mean(*policies, mean=target, level="all", k=16).row(0, named=True)
         hits += row["low"] <= truth <= row["high"]
-    assert 0.92 <= hits / runs <= 0.98
+    assert 0.91 <= hits / runs <= 0.99

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 import polars as pl
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -170,77 +169,3 @@ def test_the_tables_of_any_evaluations_agree_with_each_other(frame: pl.DataFrame
         for name in ("keep_explore", "passk")
     ]
     assert trained[0].equals(trained[1])
-
-
-@pytest.fixture(scope="module")
-def tables() -> Tables:
-    frames = []
-    for number, (method, dataset) in enumerate([(BASE, "d"), ("grpo", "d"), (BASE, "e"), ("grpo", "e")]):
-        generator = np.random.default_rng(number)
-        right = generator.random((120, 8)) < generator.random((120, 1))
-        # The right samples have one answer, each wrong one has its own.
-        answers = np.where(right, 0, WRONG + np.arange(8))
-        trained = method != BASE
-        frames.append(evaluated(answers, (method, int(trained), 8 * trained), dataset, ("a", "b", "c"), programs=True))
-    return all_tables(pl.concat(frames))
-
-
-def changed(table: pl.DataFrame, column: str, by: float) -> pl.DataFrame:
-    """Another value in the first row of a trained policy."""
-    first = pl.int_range(pl.len()) == table["method"].to_list().index("grpo")
-    return table.with_columns(pl.when(first).then(pl.col(column) + by).otherwise(column).alias(column))
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_the_tables_of_the_cases_below_agree(tables: Tables, check: Callable[[Tables], pl.DataFrame]) -> None:
-    assert check(tables).is_empty()
-
-
-@pytest.mark.parametrize("column", ["kept", "lost", "gained", "neither"])
-def test_a_wrong_number_of_questions_is_found(tables: Tables, column: str) -> None:
-    kept, passk = tables["keep_explore"], tables["passk"]
-    first = ("grpo", 1, 8, "d", 1)
-    assert unsolved_numbers(tables | {"keep_explore": changed(kept, column, 0.01)}).rows() == [first]
-    assert unsolved_numbers(tables | {"passk": changed(passk, "value", 0.01)}).rows() == [first]
-    without = unsolved_numbers(tables | {"passk": passk.filter(method=BASE)})
-    assert without["method"].unique().to_list() == ["grpo"]
-    more = kept.with_columns(pl.col("kept", "lost", "gained", "neither") * 2)
-    assert unsolved_numbers(tables | {"keep_explore": more}).height == kept.height
-
-
-@pytest.mark.parametrize(("drop", "never", "at_one"), [(-1.0, 4, 0), (1.0, 0, 1)])
-def test_a_wrong_crossing_is_found(tables: Tables, drop: float, never: int, at_one: int) -> None:
-    of_one_dataset = {name: tables[name].filter(dataset="d") for name in ("passk", "crossing")}
-    moved = of_one_dataset["passk"].with_columns(value=pl.col("value") + drop * (pl.col("method") == "grpo"))
-    for k, wrong in ((None, never), (1, at_one)):
-        crossed = of_one_dataset["crossing"].with_columns(k=pl.lit(k, pl.Int32))
-        assert wrong_crossings({"passk": moved, "crossing": crossed}).height == wrong
-
-
-@pytest.mark.parametrize("part", ["all", "right", "wrong", "narrowing", "rest"])
-def test_a_wrong_part_of_a_loss_is_found(tables: Tables, part: str) -> None:
-    split = tables["diversity_split"].with_columns(value=pl.col("value") + 0.01 * (pl.col("part") == part))
-    assert wrong_splits(tables | {"diversity_split": split}).height == 4
-
-
-@pytest.mark.parametrize("metric", ["distinct_answers", "distinct_answers_wrong"])
-def test_other_answers_than_those_of_diversity_are_found(tables: Tables, metric: str) -> None:
-    of_base = (pl.col("method") == BASE) & (pl.col("metric") == metric)
-    other = tables["diversity"].with_columns(value=pl.col("value") + 0.01 * of_base)
-    assert wrong_splits(tables | {"diversity": other})["classes"].to_list() == ["answers", "answers"]
-
-
-def test_a_question_that_is_missing_or_moved_is_found(tables: Tables) -> None:
-    moved = tables["transitions"]
-    assert not wrong_transitions(tables | {"transitions": changed(moved, "prompts", 0.01)}).is_empty()
-    half = moved.with_columns(prompts=pl.col("prompts") / 2)
-    assert wrong_transitions(tables | {"transitions": half}).height == 2 * 2 * 6
-    # The same number of questions, at other rates of the base.
-    shifted = changed(changed(moved.filter(dataset="d"), "prompts", 0.01).reverse(), "prompts", -0.01)
-    assert wrong_transitions(tables | {"transitions": shifted}).height == 2
-
-
-def test_rarefied_classes_over_other_questions_are_found(tables: Tables) -> None:
-    rarefied = tables["rarefied"]
-    assert uncommon_prompts(tables | {"rarefied": changed(rarefied, "prompts", -1)}).height == 2
-    assert uncommon_prompts(tables | {"rarefied": changed(rarefied, "value", 8.0)}).height == 1

@@ -8,9 +8,8 @@ from made_evaluations import BOOTSTRAP, evaluation, study, with_classes
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.against_base import crossing, keep_explore, transitions
-from dphrl.evaluation.bootstrap import PromptBootstrap, wilson
-from dphrl.evaluation.rarefied import diversity_split, rarefaction
+from dphrl.evaluation.against_base import keep_explore
+from dphrl.evaluation.bootstrap import wilson
 from dphrl.evaluation.study import MOST_LEVELS, Study
 from dphrl.evaluation.tables import (
     diversity,
@@ -41,31 +40,9 @@ def evaluations():
     )
 
 
-def all_tables(evaluations, seed=1):
-    return {
-        "style_counts": style_counts(study(evaluations, seed=seed)),
-        "passk": passk(study(evaluations, seed=seed)),
-        "headline": headline(study(evaluations, seed=seed)),
-        "styles": styles(study(evaluations, seed=seed)),
-        "keep_explore": keep_explore(study(evaluations, seed=seed)),
-        "rarefied": rarefaction(study(evaluations, seed=seed)),
-        "diversity_split": diversity_split(study(evaluations, seed=seed)),
-        "crossing": crossing(study(evaluations, seed=seed)),
-        "transitions": transitions(study(evaluations, seed=seed)),
-    }
-
-
 def test_tables_keep_their_contract(evaluations):
-    for name, frame in all_tables(evaluations).items():
+    for name, frame in tabulate(study(evaluations)).items():
         assert dict(SCHEMAS[name].conform(frame, name).schema) == dict(frame.schema) == SCHEMAS[name].columns
-
-
-def test_all_tables_come_together(evaluations):
-    found = tabulate(study(evaluations))
-    for name, frame in all_tables(evaluations).items():
-        assert found[name].equals(frame)
-    assert {"comparisons", "claims", "diversity"} < set(found)
-    assert found["claims"].is_empty()
 
 
 def test_a_method_whose_coverage_comes_back_at_a_higher_temperature_is_sharpened():
@@ -93,19 +70,21 @@ def test_a_method_whose_coverage_comes_back_at_a_higher_temperature_is_sharpened
 
 
 def test_same_seed_same_table_in_any_row_order(evaluations):
-    again = all_tables(evaluations.sample(fraction=1.0, shuffle=True, seed=3))
-    for name, frame in all_tables(evaluations).items():
+    tables = tabulate(study(evaluations))
+    again = tabulate(study(evaluations.sample(fraction=1.0, shuffle=True, seed=3)))
+    for name, frame in tables.items():
         assert frame.equals(again[name])
-    other = all_tables(evaluations, seed=2)["passk"]
-    assert not other.equals(all_tables(evaluations)["passk"])
-    assert other["value"].equals(all_tables(evaluations)["passk"]["value"])
+    other = passk(study(evaluations, seed=2))
+    assert not other.equals(tables["passk"])
+    assert other["value"].equals(tables["passk"]["value"])
 
 
 def test_another_dataset_or_method_changes_nothing(evaluations):
-    few = evaluations.filter((pl.col("dataset") == "d") & (pl.col("step") != 20))
-    for name, frame in all_tables(evaluations).items():
-        kept = frame.filter((pl.col("dataset") == "d") & (pl.col("step") != 20))
-        assert kept.equals(all_tables(few)[name])
+    one_dataset_and_step = (pl.col("dataset") == "d") & (pl.col("step") != 20)
+    few = tabulate(study(evaluations.filter(one_dataset_and_step)))
+    for name, frame in tabulate(study(evaluations)).items():
+        if "step" in frame.columns:
+            assert frame.filter(one_dataset_and_step).equals(few[name]), name
 
 
 def test_the_share_of_constants_is_one_of_all_right_samples():
@@ -144,22 +123,6 @@ def test_headline_metrics(evaluations):
     assert "distinct_styles" not in unstyled
     single = headline(study(evaluations, [4]))["metric"].unique().to_list()
     assert [name for name in single if name.startswith("pass@")] == ["pass@4"]
-
-
-def test_the_bootstrap_of_a_dataset_or_level_is_drawn_once_for_all_tables(evaluations, monkeypatch):
-    drawn, draw = [], PromptBootstrap._resamples
-
-    def count(bootstrap):
-        drawn.append(bootstrap.units)
-        return draw(bootstrap)
-
-    monkeypatch.setattr(PromptBootstrap, "_resamples", count)
-    tabulate(study(evaluations))
-    assert drawn == [30, 30]
-    drawn.clear()
-    hard = (pl.col("dataset") == "d") & (pl.col("prompt_id") < "p010")
-    tabulate(study(evaluations.with_columns(level=pl.when(hard).then(pl.lit("hard")).otherwise(pl.lit("easy")))))
-    assert sorted(drawn) == [10, 20, 30, 30, 30]
 
 
 def test_shares_add_up_and_name_every_style(evaluations):
@@ -278,12 +241,6 @@ def test_a_dataset_with_a_separate_score_for_every_prompt_has_no_levels(evaluati
     scored = evaluations.with_columns(level=pl.col("prompt_id"))
     assert scored["level"].n_unique() > MOST_LEVELS
     assert per_level(study(scored, [1]), passk).is_empty()
-
-
-def test_without_levels_there_is_an_empty_table_of_the_same_columns(evaluations):
-    table = per_level(study(evaluations), keep_explore)
-    assert table.is_empty()
-    assert table.columns == ["level", "prompts", *keep_explore(study(evaluations)).columns]
 
 
 def test_many_clusters_widen_the_interval():

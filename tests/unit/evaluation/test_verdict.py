@@ -14,7 +14,6 @@ from dphrl.evaluation.paired import paired
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, PolicyKey
 from dphrl.evaluation.verdict import decide, hotter, together, verdict_k
-from dphrl.pages.numbers import interval, points
 
 _BOOTSTRAP = PromptBootstrap(1, "d", BootstrapConfig(replicates=100), 0)
 
@@ -246,9 +245,3 @@ def test_neighbours_that_agree_are_seen():
         one = policy(right.sum(axis=1), 16)
         rows = one.rows.with_columns(correct=pl.Series(right).arr.to_list())
         assert (neighbours_agree(Policy(one.key, rows, _BOOTSTRAP)) is not None) == seen
-
-
-def test_bounds_that_would_round_to_zero_have_another_digit():
-    assert points(-0.0004) == "-0.04"
-    assert interval((-0.035, 0.00002)) == "[-3.5, +0.002]"
-    assert (points(0.0), points(0.05)) == ("+0.0", "+5.0")

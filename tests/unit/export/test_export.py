@@ -88,15 +88,11 @@ def test_jsonl_has_messages_tokens_and_ground_truths_of_the_questions_of_d_exp(r
 
 
 def test_trl_gets_text_where_the_run_has_plain_prompts(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
-    (run.root / "toy.json").touch()
     rows = _lines(_export(run, "trl") / "prompts.jsonl")
     texts = [json.loads(messages)[0]["content"] for messages in _exp(run)["messages"]]
     assert [row["prompt"] for row in rows] == texts
     assert [row["ground_truth"] for row in rows] == _exp(run)["ground_truth"].to_list()
-    said = capsys.readouterr().out
-    assert "2 questions of D_exp, 4 stored responses of D_pef (train, draw main)" in said
-    # The settings of the embedded world are a file.
-    assert "dph_trainer.py --config examples/trl/world.yaml --data" in said
+    assert "2 questions of D_exp, 4 stored responses of D_pef (train, draw main)" in capsys.readouterr().out
 
 
 def test_trl_gets_messages_where_the_run_has_a_chat_template(run: SmallRun) -> None:
@@ -143,12 +139,6 @@ def test_a_tokenizer_that_gives_other_tokens_is_refused(
     assert f"1 of 2 prompts get other tokens from it than in the run, first {_exp(run)['prompt_id'][0]}" in message
     _export(run, to, "--force")
     assert "1 of these questions get other tokens in the trainer" in capsys.readouterr().out
-
-
-def test_jsonl_takes_no_tokenizer(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["export", str(run.root), "--to", "jsonl", "--out", "out", "--tokenizer", "any"])
-    assert "--tokenizer has no effect with --to jsonl" in capsys.readouterr().err
 
 
 def _ids(run: SmallRun) -> list[list[int]]:
@@ -225,12 +215,7 @@ def test_a_custom_scorer_goes_along_and_must_be_that_of_the_run(
     _export(run, "jsonl", "--scorer", str(ROOT / "examples" / "score_answers.py"), code=1)
     assert "not the scorer of the run" in capsys.readouterr().err
     answers, rewards = ["It is\nRome.", "rome", ""], [1.0, 0.0, 0.0]
-    out = _export(run, "jsonl", "--scorer", str(source))
-    _agree(out, answers, rewards)
-    # A scorer of this name is not replaced by the judge.
-    shutil.rmtree(out)
-    named = shutil.copyfile(source, run.root.parent / "reward.py")
-    _agree(_export(run, "jsonl", "--scorer", str(named)), answers, rewards)
+    _agree(_export(run, "jsonl", "--scorer", str(source)), answers, rewards)
 
 
 def test_what_is_missing_is_named_with_the_next_step(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,7 +224,6 @@ def test_what_is_missing_is_named_with_the_next_step(run: SmallRun, capsys: pyte
         return capsys.readouterr().err
 
     assert "no stored responses of draw s9; --draw is one of main" in refused("--draw", "s9")
-    assert "--databases has no effect: the task of the training set is math" in refused("--databases", ".")
     everything = run.read(FINAL)
     run.rewrite(FINAL, everything.with_columns(subset=pl.lit("pef"), reference_sample=pl.lit(0, pl.Int32)))
     assert "made from another" in refused()

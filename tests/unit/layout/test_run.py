@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from dphrl.artifacts.kinds import kind_of, manifest_above
 from dphrl.config import slices
 from dphrl.config.load import load_config
-from dphrl.layout.kinds import is_known
 from dphrl.layout.names import BASE, PolicyName
 from dphrl.layout.run import Layout
 
@@ -67,8 +67,8 @@ def test_policies_are_drawn_hotter_after_their_last_step() -> None:
     assert layout.evaluations()[-1] == ["grpo", 2, 8, "cross", 2.0]
     assert layout.evaluations()[0] == ["base", 0, 0, "cross"]
     for name in names:
-        assert is_known(f"rollouts/{name}/cross.evaluate/0.parquet")
-        assert is_known(f"evaluation/{name}/cross.parquet")
+        assert kind_of(f"rollouts/{name}/cross.evaluate/0.parquet")
+        assert kind_of(f"evaluation/{name}/cross.parquet")
     assert _layout().hotter() == {}
 
 
@@ -203,9 +203,9 @@ def test_every_path_in_the_rules_is_of_a_known_kind() -> None:
     }  # fmt: skip
     assert odd <= patterns
     paths = {pattern.replace("<train>", "train").format(**WILDCARDS) for pattern in patterns - odd}
-    # A folder is known by its manifest, a file of the toy by that of the world.
-    unknown = {path for path in paths if not (is_known(path) or is_known(f"{path}.json") or path.startswith("toy/"))}
-    assert not unknown
+    # The others are texts.
+    unknown = {path for path in paths if not (kind_of(path) or kind_of(f"{path}.json") or manifest_above(path))}
+    assert {path.rpartition(".")[2] for path in unknown} == {"csv", "html", "json", "md", "svg", "SHA256SUMS"}
 
 
 def test_a_segment_starts_from_the_base_or_from_the_end_of_the_one_before() -> None:

@@ -56,9 +56,8 @@ def _close(found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("token_budget", [1, 7, 13, 30, 1000])
-def test_logprobs_are_those_of_a_plain_forward(module: LogProbs, token_budget: int) -> None:
-    found = response_logprobs(module, ROWS, token_budget)
+def test_logprobs_are_those_of_a_plain_forward(module: LogProbs) -> None:
+    found = response_logprobs(module, ROWS, 13)
     _close(found, [_plain(module, row) for row in ROWS])
     assert {part.dtype for part in found} == {torch.float32}
     assert not any(part.requires_grad for part in found)
@@ -97,8 +96,7 @@ def test_entropy_is_that_of_the_distribution_before_the_token(module: LogProbs) 
     assert not entropy.requires_grad
 
 
-@pytest.mark.parametrize("positions", [1, 4, 1000])
-def test_the_head_in_chunks_is_the_head(module: LogProbs, positions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_head_in_chunks_is_the_head(module: LogProbs, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = torch.linspace(-1, 1, sum(len(row.response) for row in ROWS))
 
     def pass_over() -> tuple[Tensor, Tensor, list[Tensor]]:
@@ -107,7 +105,7 @@ def test_the_head_in_chunks_is_the_head(module: LogProbs, positions: int, monkey
         return logprobs.detach(), entropy, list(gradients)
 
     logprobs, entropy, gradients = pass_over()
-    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", positions * VOCABULARY)
+    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", 4 * VOCABULARY)
     logprobs_in_chunks, entropy_in_chunks, gradients_in_chunks = pass_over()
     _close([logprobs_in_chunks, entropy_in_chunks], [logprobs, entropy])
     _close(gradients_in_chunks, gradients)
@@ -146,11 +144,10 @@ def test_products_with_the_head_are_as_large_as_the_memory_of_the_device_allows(
     assert seen == [tokens, tokens, 1]
 
 
-@pytest.mark.parametrize("positions", [2, 1000])
 def test_logprobs_of_given_tokens_have_the_gradient_of_autograd(
-    module: LogProbs, positions: int, monkeypatch: pytest.MonkeyPatch
+    module: LogProbs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", positions * VOCABULARY)
+    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", 2 * VOCABULARY)
     row, parameters = ROWS[0], list(module.parameters())
     top = torch.tensor([[4, 9, 0], [1, 1, 49]], dtype=torch.int32)
     logprobs, entropy, found = module(collate([row]), top)
@@ -165,7 +162,7 @@ def test_logprobs_of_given_tokens_have_the_gradient_of_autograd(
     )
 
 
-@pytest.mark.parametrize("k", [1, 5, VOCABULARY])
+@pytest.mark.parametrize("k", [5, VOCABULARY])
 def test_the_likeliest_tokens_come_with_their_logprobs_for_each_row(module: LogProbs, k: int) -> None:
     found = response_topk(module, ROWS, 13, k)
     for row, (logprobs, ids, top) in zip(ROWS, found, strict=True):

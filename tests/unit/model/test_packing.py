@@ -14,8 +14,7 @@ from dphrl.model.packing import packing_obstacle
 ROWS = [Row([1, 2, 3], [4, 5]), Row([1, 2, 3], [6]), Row([7], [8])]
 
 
-@pytest.mark.parametrize("scale", [None, 0.3])
-@pytest.mark.parametrize("heads", [(4, 4), (4, 2), (3, 1)])
+@pytest.mark.parametrize(("heads", "scale"), [((4, 2), None), ((3, 1), 0.3)])
 @pytest.mark.parametrize("runs", RUNS.values(), ids=RUNS)
 def test_packed_attention_is_the_masked_attention_of_the_whole_sequence(
     runs: Runs, heads: tuple[int, int], scale: float | None
@@ -64,14 +63,12 @@ def test_rows_of_keys_and_values_of_different_width_are_padded() -> None:
 @pytest.mark.parametrize(
     ("shape", "most"),
     [
-        ("SQL, 3 prompts x 16 responses", 7.7),
         ("the same, 1 response at the limit of 4,096", 8.7),
-        ("SQL, prompts of 9,000 and 1,500, 1 at the limit", 7.5),
         ("8 prompts x 1 response, 4,000 tokens", 9.0),
     ],
 )
 def test_a_layer_of_packed_rows_needs_the_memory_of_its_tokens(shape: str, most: float) -> None:
-    """In decimal GB of a Llama of 8B: padded these took 11.7, 24.4, 25.6 and 8.8."""
+    """In decimal GB of a Llama of 8B: padded these took 24.4 and 8.8."""
     rows = SHAPES[shape]
     assert worst(LLAMA_8B, rows, plan(rows, BUDGET, "auto", "packed")) < most
 

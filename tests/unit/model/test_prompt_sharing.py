@@ -26,9 +26,7 @@ from dphrl.model.packing import PackedLayout
 
 VOCABULARY = 50
 FORMS: tuple[Form, ...] = get_args(Form)
-MODELS = [(config, model, attention) for config, model in (
-    (LlamaConfig, LlamaForCausalLM), (Qwen2Config, Qwen2ForCausalLM)
-) for attention in ("sdpa", "eager")]  # fmt: skip
+MODELS = [(LlamaConfig, LlamaForCausalLM, "eager"), (Qwen2Config, Qwen2ForCausalLM, "sdpa")]
 
 
 def _model(config: type = LlamaConfig, model: type = LlamaForCausalLM, attention: str = "sdpa") -> PreTrainedModel:

@@ -165,14 +165,6 @@ def test_a_cap_below_every_weight_is_refused(cap: float) -> None:
         tis_weights(torch.zeros(1), torch.zeros(1), cap=cap)
 
 
-def test_truncated_weights_make_the_samplers_mean_the_policys() -> None:
-    """Exact where no weight reaches the cap: sum_a sampler(a) w(a) x(a) = sum_a old(a) x(a)."""
-    old, sampler = (torch.tensor(p, dtype=F64).log() for p in ([0.5, 0.3, 0.2], [0.4, 0.4, 0.2]))
-    of_each = torch.tensor([3.0, -1.0, 2.0], dtype=F64)
-    found = (sampler.exp() * tis_weights(old, sampler, cap=2.0) * of_each).sum()
-    assert found.item() == pytest.approx((old.exp() * of_each).sum().item(), abs=1e-15)
-
-
 def test_mismatch_vector() -> None:
     old = torch.tensor([[0.0, math.log(2)], [-math.log(2), 0.0]])
     found = mismatch(old, torch.zeros(2, 2))

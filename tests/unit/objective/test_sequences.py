@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dphrl.objective import divergence, policy_loss
-from dphrl.objective.advantages import group_advantages, k1_penalties
+from dphrl.objective.advantages import k1_penalties
 
 F64 = torch.float64
 END = 2
@@ -59,24 +59,6 @@ def test_both_forms_in_the_advantage_descend_the_reverse_kl_of_whole_responses(g
     found = _gradient(torch.stack(losses).sum(), logits)
     again = LOGITS.clone().requires_grad_()
     torch.testing.assert_close(found, _gradient(_exact(again), again), atol=1e-13, rtol=0)
-
-
-def test_to_go_leaves_out_noise_that_the_whole_k1_has() -> None:
-    """The variance of the gradient, summed over its entries, for groups of two."""
-    variances = []
-    for to_go in (False, True):
-        logits = LOGITS.clone().requires_grad_()
-        table = logits.log_softmax(1)
-        square, mean = torch.zeros((), dtype=F64), torch.zeros_like(LOGITS)
-        for responses in product(RESPONSES, repeat=2):
-            ours = [_logprobs(table, y) for y in responses]
-            log_ratios = [p - _logprobs(REFERENCE, y) for p, y in zip(ours, responses, strict=True)]
-            loss = (torch.cat(k1_penalties(log_ratios, 2, to_go)) * torch.cat(ours)).sum() / 2
-            (gradient,) = torch.autograd.grad(loss, logits, retain_graph=True)
-            chance = torch.cat(ours).detach().sum().exp()
-            square, mean = square + chance * gradient.square().sum(), mean + chance * gradient
-        variances.append((square - mean.square().sum()).item())
-    assert variances[1] < variances[0]
 
 
 @pytest.mark.parametrize(("estimator", "forward"), [("k2", False), ("k3", True)])
@@ -132,15 +114,6 @@ def test_penalty_vectors() -> None:
     assert [part.tolist() for part in to_go] == [[-0.75, -0.25], [0.75]]
     assert [part.tolist() for part in whole] == [[-0.75, -0.75], [0.75]]
     assert not any(part.requires_grad for part in (*to_go, *whole))
-
-
-def test_a_group_of_equal_rewards_feels_the_divergence_as_it_is() -> None:
-    """No standard deviation divides it: an all-right group has advantages of the size of eta times the k1."""
-    log_ratios = [torch.tensor([x], dtype=F64) for x in (0.1, -0.1, 0.3, 0.1)]
-    task = group_advantages(torch.ones(1, 4, dtype=F64)).flatten()
-    found = [float(a - 0.01 * k1) for a, k1 in zip(task, k1_penalties(log_ratios, 4, to_go=False), strict=True)]
-    # k1 less the mean of the other three: 0, -.8/3, .8/3, 0.
-    assert found == pytest.approx([0.0, 0.008 / 3, -0.008 / 3, 0.0], abs=1e-12)
 
 
 @settings(deadline=None)

@@ -25,8 +25,8 @@ def test_values_are_escaped_in_text_attributes_and_json():
 
 
 def test_a_missing_value_is_an_error():
-    with pytest.raises(UndefinedError, match="'failed' is undefined"):
-        render("audit.html.j2", checks=0, kinds=[], artifacts=[])
+    with pytest.raises(UndefinedError, match="'folders' is undefined"):
+        render("audit.html.j2", files=0)
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)

@@ -1,6 +1,7 @@
 """Memory and minutes that rules ask a scheduler for: exact values, and bounds on what was measured."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -29,18 +30,19 @@ def config_of(methods=GRPO, source="d.json", **blocks):
     return load_config(data | {"datasets": {"d": {"task": "sql", "source": source}}, "methods": methods, **blocks})
 
 
-def up_to_tens(seconds):
-    return -(-int(seconds) // 600) * 10
+def up_to_minutes(seconds):
+    """With an hour for the start of a job."""
+    return 60 + math.ceil(seconds / 60)
 
 
 def test_the_memory_of_an_8b_model_by_hand(tmp_path):
     with_model(tmp_path)
     limits = Limits(config_of(hardware=EIGHT), tmp_path)
-    process, cuda, weights, workers = 4e9, 4e9, 2 * PARAMETERS, 2 * 0.5e9
+    process, weights, workers = 8e9, 2 * PARAMETERS, 2 * 0.5e9
     # 16,384 responses of 4,096 tokens are a part of a sampling job.
-    assert limits.memory_mb("sample") == round((process + cuda + weights + 16_384 * 4096 * 200) / 1e6 + 0.5)
-    assert limits.memory_mb("tensorise") == round(8 * (2e9 + cuda + weights) / 1e6 + 0.5)
-    assert limits.memory_mb("train_segment") == round(8 * (5e9 + cuda + weights + workers) / 1e6 + 0.5)
+    assert limits.memory_mb("sample") == round((process + weights + 16_384 * 4096 * 200) / 1e6 + 0.5)
+    assert limits.memory_mb("tensorise") == round(8 * (process + weights) / 1e6 + 0.5)
+    assert limits.memory_mb("train_segment") == round(8 * (process + weights + workers) / 1e6 + 0.5)
 
 
 def test_the_memory_of_an_offloaded_training_of_8b_on_8_ranks(tmp_path):
@@ -71,7 +73,7 @@ def test_without_a_gpu_weights_and_cache_of_an_engine_are_in_host_memory(tmp_pat
     gpu, cpu = (
         Limits(config_of(hardware=hardware | {"gpu_gib": gib}), tmp_path).memory_mb("sample") for gib in (80, None)
     )
-    assert cpu - gpu == pytest.approx(2 * (2 * PARAMETERS / 2 + 10 * 2**30 - 4e9) / 1e6, abs=1)
+    assert cpu - gpu == pytest.approx(2 * (2 * PARAMETERS / 2 + 10 * 2**30) / 1e6, abs=1)
 
 
 def test_the_minutes_of_an_8b_model_by_hand(tmp_path):
@@ -80,20 +82,19 @@ def test_the_minutes_of_an_8b_model_by_hand(tmp_path):
     methods = GRPO | {"dapo": {"rollout_on": "all", "dynamic_sampling_rounds": 3}, "js": {"divergence": "js"}}
     config = config_of(methods, hardware=EIGHT, sampling={"presample": {"shards": 7}})
     limits = Limits(config, tmp_path)
-    # Tokens/s of an A800: drawn; in a forward pass; in a backward pass too, with checkpointing.
-    drawing, forward, training = (speed / PARAMETERS for speed in (1e13, 3.5e13 / 2, 3.5e13 / 8))
-    start = 600 + 2 * PARAMETERS / 1e8
+    # Tokens/s of a slow GPU: drawn; in a forward pass; in a backward pass too, with checkpointing.
+    drawing, forward, training = (speed / PARAMETERS for speed in (1e13, 4e13 / 2, 4e13 / 8))
     prompts, longest, asked = 1286, 4096, 3000
     presample = prompts * 8 * longest / drawing + prompts * asked / forward
-    assert limits.minutes("sample", plan="presample", dataset="d") == up_to_tens(start + presample)
+    assert limits.minutes("sample", plan="presample", dataset="d") == up_to_minutes(presample)
     evaluate = 9000 * 17 * longest / drawing + 9000 * asked / forward
-    assert limits.minutes("sample", plan="evaluate", dataset="d", policy="base") == up_to_tens(start + evaluate)
-    assert limits.minutes("tensorise") == up_to_tens(start + 9000 * (longest + asked) / forward / 8)
-    probes, files = 2 * 64 * 4 * longest / drawing / 8, 2 * 14 * PARAMETERS / 1e8
+    assert limits.minutes("sample", plan="evaluate", dataset="d", policy="base") == up_to_minutes(evaluate)
+    assert limits.minutes("tensorise") == up_to_minutes(9000 * (longest + asked) / forward / 8)
+    probes = 2 * 64 * 4 * longest / drawing / 8
     for method, rounds, stored in (("grpo", 1, 0), ("dapo", 4, 0), ("js", 1, 256)):
         tokens = (2048 + stored) * longest + (128 + stored) * asked
         step = 60 + (rounds * 2048 * longest / drawing + tokens / training) / 8
-        assert limits.minutes("train_segment", method=method) == up_to_tens(start + 26 * step + probes + files)
+        assert limits.minutes("train_segment", method=method) == up_to_minutes(26 * step + probes)
 
 
 def test_the_demo_by_hand_and_above_what_it_measured():
@@ -101,7 +102,7 @@ def test_the_demo_by_hand_and_above_what_it_measured():
     limits = Limits(read_config(ROOT / "config/config.yaml"), ROOT)
     parameters = 2 * 512 * 128 + 4 * (4 * 128 * 128 + 3 * 128 * 352 + 2 * 128) + 128
     weights, cache = 4 * parameters, 2**30
-    sample = 4e9 + 2 * weights + cache + 16_384 * 48 * 200
+    sample = 8e9 + 2 * weights + cache + 16_384 * 48 * 200
     assert limits.memory_mb("sample") == round(sample / 1e6 + 0.5)
     measured = {"sample": (68, 2381), "tensorise": (2, 590), "train_segment": (57, 888)}
     minutes = {
@@ -109,7 +110,6 @@ def test_the_demo_by_hand_and_above_what_it_measured():
         "tensorise": [limits.minutes("tensorise")],
         "train_segment": [limits.minutes("train_segment", method=name) for name in ("grpo", "dph_f", "dph_js")],
     }
-    assert minutes == {"sample": [30, 30], "tensorise": [30], "train_segment": [40, 40, 40]}
     for rule, (seconds, megabytes) in measured.items():
         assert min(minutes[rule]) * 60 > seconds
         assert limits.memory_mb(rule) > 1.5 * megabytes
@@ -119,49 +119,33 @@ def test_the_base_model_of_the_demo():
     config = read_config(ROOT / "config/config.yaml")
     limits = Limits(config.model_copy(update={"policy": config.policy.model_copy(update={"base": None})}), ROOT)
     tokens, layer = 2048, 4 * 352 + 12.7 * 128 + 2 * 128
-    head = 2 * 512 * 128 * 4 + 2**22 * 4 * 5
+    head = 2 * 512 * 128 * 4 + 5 * 2**24 * 4 * 5
     parameters = 2 * 512 * 128 + 4 * (4 * 128 * 128 + 3 * 128 * 352 + 2 * 128) + 128
-    expected = 2e9 + 16 * parameters + 4 * tokens * 4 * layer + head
+    expected = 8e9 + 16 * parameters + 4 * tokens * 4 * layer + head
     assert limits.memory_mb("train_base") == round(expected / 1e6 + 0.5)
     # 400 steps of 64 rows of 62 tokens, at a fifth of the speed of a core.
-    assert limits.minutes("train_base") == up_to_tens(600 + 4 * parameters / 1e8 + 6 * parameters * 400 * 64 * 62 / 6e9)
+    assert limits.minutes("train_base") == up_to_minutes(6 * parameters * 400 * 64 * 62 / 6e9)
 
 
 def test_nothing_is_read_before_a_limit_is_asked_for(tmp_path):
     limits = Limits(config_of(hardware=EIGHT), tmp_path)
-    assert [limits.memory_mb(rule) for rule in ("sample", "train_segment")] == [8000, 72_000]
-    assert limits.minutes("sample", plan="presample", dataset="d") == 30
+    assert [limits.memory_mb(rule) for rule in ("sample", "train_segment")] == [8000, 64_000]
+    assert limits.minutes("sample", plan="presample", dataset="d") == 60
     later = Limits(config_of(hardware=EIGHT), tmp_path)
     with_model(tmp_path)
     assert later.memory_mb("sample") > 8000
 
 
-def test_of_an_unknown_architecture_the_size_of_the_weights_counts(tmp_path):
-    with_model(tmp_path, model_type="mixtral")
-    config = config_of(hardware=EIGHT)
-    unknown = Limits(config, tmp_path)
-    assert unknown.memory_mb("tensorise") == 48_000
-    with (tmp_path / "llama/model.safetensors").open("wb") as file:
-        file.truncate(2 * PARAMETERS)
-    (tmp_path / "known").mkdir()
-    with_model(tmp_path / "known")
-    counted, known = Limits(config, tmp_path), Limits(config, tmp_path / "known")
-    for rule, wildcards in (("sample", {"plan": "refine", "dataset": "d"}), ("train_segment", {"method": "grpo"})):
-        assert counted.memory_mb(rule) == known.memory_mb(rule)
-        assert counted.minutes(rule, **wildcards) == known.minutes(rule, **wildcards)
-
-
 def test_a_file_that_cannot_be_read_gives_the_least_minutes(tmp_path):
     with_model(tmp_path)
     limits = Limits(config_of(hardware=EIGHT), tmp_path)
-    assert limits.minutes("sample", plan="presample", dataset="d") > 30  # without a file 1,000 prompts are assumed
+    assert limits.minutes("sample", plan="presample", dataset="d") > 60  # without a file 1,000 prompts are assumed
     (tmp_path / "d.json").write_text("no JSON")
-    limits = Limits(config_of(hardware=EIGHT), tmp_path)
-    assert limits.minutes("sample", plan="presample", dataset="d") == 30
+    assert limits.minutes("sample", plan="presample", dataset="d") == 60
     table = tmp_path / "results/bird/prompts/d.parquet"
     table.parent.mkdir(parents=True)
     table.write_bytes(b"no table")
-    assert limits.minutes("train_segment", method="grpo") == 30
+    assert limits.minutes("train_segment", method="grpo") == 60
     (tmp_path / "llama/config.json").write_text("no JSON")
     assert Limits(config_of(hardware=EIGHT), tmp_path).memory_mb("sample") == 8000
 
@@ -176,21 +160,21 @@ def test_prompts_are_counted_again_once_their_table_is_there(tmp_path):
     pl.DataFrame({"prompt_token_ids": [[1] * 3000] * 500}).write_parquet(table)
     after = limits.minutes("sample", plan="presample", dataset="d")
     assert after == Limits(config_of(hardware=EIGHT), tmp_path).minutes("sample", plan="presample", dataset="d")
-    assert before == pytest.approx(10 * after, rel=0.15)
+    assert before - 60 == pytest.approx(10 * (after - 60), rel=0.15)
 
 
 def test_the_rows_of_a_parquet_file_are_counted_without_reading_them(tmp_path):
     config = config_of(source="d.parquet")
     pl.DataFrame({"question": ["a", "b", "c"]}).write_parquet(tmp_path / "d.parquet")
     assert prompts_of(config, "d", tmp_path) == (3, 3000)
-    (tmp_path / "d.parquet").write_bytes(b"no table")
+    (tmp_path / "damaged.parquet").write_bytes(b"no table")
     with pytest.raises(ValueError, match="expected a parquet table"):
-        prompts_of(config, "d", tmp_path)
+        prompts_of(config_of(source="damaged.parquet"), "d", tmp_path)
 
 
 def test_recorded_answers_alone_have_the_least():
     limits = Limits(read_config(ROOT / "config/experiments/spider-replay.yaml"), ROOT)
-    assert limits.minutes("sample", plan="evaluate", dataset="spider") == 30
+    assert limits.minutes("sample", plan="evaluate", dataset="spider") == 60
     assert limits.memory_mb("sample") == 8000
 
 

@@ -1,19 +1,17 @@
 """Tokens, operations and disk of runs: by hand, and within 30 % of what was measured; what the command prints."""
 
 import json
-import math
 import re
 from pathlib import Path
 
 import polars as pl
 import pytest
-import torch
 import yaml
 from published import LLAMA_8B
 
 from dphrl.cli import main
 from dphrl.config.load import load_config, read_config
-from dphrl.plan.describe import at_start, faster_dtype, product_speed, shape_of, slow_products
+from dphrl.plan.describe import shape_of
 from dphrl.plan.memory import ModelShape
 from dphrl.plan.work import Sizes, sizes_of, stages, step_tokens
 
@@ -33,7 +31,6 @@ BLOCKS = "policy: {base: llama}, datasets: {d: {task: sql, source: d.json, compa
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which a command runs, with the config.json of a model of 8 billion parameters."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     (tmp_path / "llama").mkdir()
     (tmp_path / "llama/config.json").write_text(json.dumps(LLAMA_8B))
     return tmp_path
@@ -134,24 +131,21 @@ def test_a_run_of_recorded_answers_needs_no_model(folder, capsys):
     assert capsys.readouterr().out.startswith("A run of recorded answers: it needs no model")
 
 
-def test_hours_follow_from_the_given_speed_where_no_product_can_be_measured(folder, capsys):
+def test_hours_follow_from_the_stated_speed_or_the_given_one(folder, capsys):
     (folder / "my.yaml").write_text(f"{{run: my, {BLOCKS}, evaluate: {{datasets: [d]}}, methods: {{}}}}\n")
-    assert main(["plan", "my.yaml"]) == 0
-    out = capsys.readouterr().out
-    assert "this machine has no GPU with torch; --tflops" in out
-    assert re.search(r"^all .*e\+\d+ +- ", out, re.MULTILINE)
-    assert main(["plan", "my.yaml", "--tflops", "1"]) == 0
-    out = capsys.readouterr().out
-    operations, hours = re.findall(r"^all .*? (\S+e\+\d+) +(\S+)", out, re.MULTILINE)[0]
-    assert float(hours) == pytest.approx(float(operations) / 1e12 / 3600, rel=0.05)
-    assert f"at least {float(hours) / 2:,.0f} h on 2 GPUs" in out
+    for options, speed in (((), 2e14), (("--tflops", "1"), 1e12)):
+        assert main(["plan", "my.yaml", *options]) == 0
+        out = capsys.readouterr().out
+        operations, hours = re.findall(r"^all .*? (\S+e\+\d+) +(\S+)", out, re.MULTILINE)[0]
+        assert float(hours) == pytest.approx(float(operations) / speed / 3600, rel=0.05)
+    assert f"; {float(hours) / 2:,.0f} h on 2 GPUs" in out
 
 
-def test_on_cores_the_speed_of_a_product_is_measured(capsys, monkeypatch):
+def test_a_plan_for_cores_has_no_memory_of_gpus(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert main(["plan", str(MEASURED / "demo.yaml")]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^Hours: .* at 0\.\d+ TFLOP/s of a core; .* at least \d+ \w+ on 2 cores", out, re.MULTILINE)
+    assert re.search(r"^Hours: .* at 0\.03 TFLOP/s of a core .* \d+ \w+ on 2 cores", out, re.MULTILINE)
     assert "Memory" not in out
 
 
@@ -162,29 +156,3 @@ def test_a_plan_needs_the_config_json_of_the_model_and_not_its_weights(folder, c
     assert "llama, in which there is no config.json" in capsys.readouterr().err
     assert main(["plan", "none.yaml"]) == 2
     assert "none.yaml" in capsys.readouterr().err
-
-
-def test_the_start_of_the_demo_says_nothing_of_gpus():
-    (line,) = at_start(read_config(ROOT / "config/config.yaml"), ROOT)
-    assert line.startswith("Disk: at most 0.1 GB for the policies and optimizer states of 4 trainings")
-
-
-def test_a_product_of_this_machine_is_measured_and_leaves_the_threads():
-    threads = torch.get_num_threads()
-    assert 1e9 < product_speed("float32", "cpu") < 1e12
-    assert torch.get_num_threads() == threads
-
-
-@pytest.mark.parametrize(
-    ("half", "faster"), [(1e9, "float32"), (9e10, "float32"), (2e11, "bfloat16"), (math.nan, "float32")]
-)
-def test_bfloat16_must_be_clearly_faster_and_a_run_with_emulated_products_is_told(half, faster, monkeypatch):
-    speeds = {"float32": 7e10, "bfloat16": half}
-    monkeypatch.setattr("dphrl.plan.describe.product_speed", lambda dtype, device, width=None: speeds[dtype])
-    assert faster_dtype() == faster
-    config = yaml.safe_load(f"{{run: r, {BLOCKS}, evaluate: {{datasets: [d]}}, hardware: {{gpu_gib: null}}}}")
-    lines = [*slow_products(load_config(config))]
-    assert [line.startswith("engine.dtype, train.dtype: ") for line in lines] == ([True] if half < 7e10 else [])
-    in_float32 = {"engine": {"dtype": "float32"}, "train": {"dtype": "float32"}}
-    assert not [*slow_products(load_config(config | in_float32))]
-    assert not [*slow_products(load_config(config | {"hardware": {"gpu_gib": 80}}))]

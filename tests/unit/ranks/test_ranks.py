@@ -63,21 +63,17 @@ def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: s
     )
 
 
-KINDS = [f"{dtype}-{adapters}" for dtype in ("float32", "bfloat16") for adapters in ("all", "lora")]
-DIVIDED = [
-    f"3-{way}-{sharing}-{kind}" for way in ("plain", "checkpointing") for sharing in ("on", "off") for kind in KINDS
-]
+KINDS = ["float32-all", "bfloat16-all", "bfloat16-lora"]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_layers_that_are_divided_are_trained_like_whole_ones(ranks: int, tmp_path: Path) -> None:
-    """ZeRO-3 with checkpointing, sharing, bfloat16 and adapters, against ZeRO-0 with none of the first two."""
-    kinds = {setting: "-".join(setting.split("-")[3:]) for setting in DIVIDED}
-    whole = {kind: f"0-plain-off-{kind}" for kind in {*kinds.values()}}
-    run_ranks(ranks, [LAYERS, str(tmp_path), "1500", *whole.values(), *DIVIDED])
-    for setting, kind in kinds.items():
-        check_alike(tmp_path, f"{ranks}-{setting}", f"{ranks}-{whole[kind]}")
+    """ZeRO-3 with checkpointing and sharing, against ZeRO-0 with neither."""
+    whole, divided = ([f"{how}-{kind}" for kind in KINDS] for how in ("0-plain-off", "3-checkpointing-on"))
+    run_ranks(ranks, [LAYERS, str(tmp_path), "1500", *whole, *divided])
+    for setting, expected in zip(divided, whole, strict=True):
+        check_alike(tmp_path, f"{ranks}-{setting}", f"{ranks}-{expected}")
 
 
 @pytest.mark.full
@@ -124,7 +120,6 @@ def _files(folder: Path) -> dict[str, bytes]:
     [
         ("transformers", 1, 1),
         pytest.param("vllm", 3, 1, marks=pytest.mark.full),
-        pytest.param("vllm", 1, 1, marks=pytest.mark.full),
         pytest.param("vllm", 1, 2, marks=pytest.mark.full),
     ],
 )
@@ -219,29 +214,15 @@ def test_a_state_goes_to_another_number_of_ranks_and_back_to_the_bit(tmp_path: P
         assert there == back
 
 
-@pytest.mark.parametrize(
-    ("harm", "end", "words"),
-    [
-        ("kill", "rank 1 was killed by SIGKILL", ""),
-        pytest.param("raise", "rank 1 ended with status 1", "the scorer of rank 1 gives up", marks=pytest.mark.full),
-    ],
-)
-def test_a_rank_that_is_lost_ends_the_segment_at_once_and_a_rerun_gives_the_same_bytes(
-    start: SegmentJob,
-    undisturbed: SegmentJob,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    harm: str,
-    end: str,
-    words: str,
+def test_a_rank_that_is_killed_ends_the_segment_at_once_and_a_rerun_gives_the_same_bytes(
+    start: SegmentJob, undisturbed: SegmentJob, tmp_path: Path
 ) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()
     job = into(start, tmp_path / "out")
-    with pytest.raises(RankError, match=rf"test: .*{end}.* run snakemake again(?s:.*){words}"):
-        train_segment(into(start, tmp_path / "out", scorer={"options": {"harm": harm, "seen": str(seen)}}))
+    with pytest.raises(RankError, match=r"test: .*rank 1 was killed by SIGKILL.* run snakemake again"):
+        train_segment(into(start, tmp_path / "out", scorer={"options": {"harm": "kill", "seen": str(seen)}}))
     assert time.time() - (seen / "1").stat().st_mtime < 5
-    assert words in capfd.readouterr().err
     assert not psutil.Process().children(recursive=True)
     assert not _files(tmp_path / "out")
     train_segment(job)

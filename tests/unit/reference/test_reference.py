@@ -142,11 +142,6 @@ def test_a_changed_row_does_not_reach_the_file(tmp_path: Path, module: LogProbs)
     assert sha256_file(stored.path) == before
 
 
-def test_equal_responses_have_equal_bytes(tmp_path: Path, module: LogProbs) -> None:
-    first, second = (_stored(tmp_path / name, module) for name in "ab")
-    assert first.path.read_bytes() == second.path.read_bytes()
-
-
 @pytest.mark.parametrize("top_k", [0, 3])
 def test_tensors_that_come_in_parts_are_those_of_the_whole(tmp_path: Path, module: LogProbs, top_k: int) -> None:
     rows = reference_rows(PARTITION, PROMPT_FRAME, _refined(module))

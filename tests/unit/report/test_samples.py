@@ -5,7 +5,7 @@ import json
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dphrl.config.blocks.evaluation import SamplesConfig
@@ -97,6 +97,7 @@ def test_a_long_text_keeps_its_beginning_and_its_end(tmp_path):
     assert sample.responses["Base"][0].text == f"{'b' * 60}\n[1,234 characters left out]\n{'e' * 60}"
 
 
+@settings(max_examples=25)
 @given(st.text(max_size=400))
 def test_a_text_is_bounded_and_holds_no_invisible_controls(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp("samples")

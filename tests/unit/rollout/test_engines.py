@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from torch import nn
 from transformers import MistralConfig, MistralForCausalLM
 
-from dphrl.config.blocks.sampling import EngineConfig, EvaluatePlan, HardwareConfig
+from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.rollout.decoding import Settings, draw_by_row, draw_together, sample_tokens
 from dphrl.rollout.engine import Engine, make_engine
-from dphrl.rollout.requests import SamplingPlan
 from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.rollout.vllm_engine import drop_shared_memory
 
@@ -245,14 +244,3 @@ def test_shared_memory_of_other_trainings_is_left_alone(monkeypatch: pytest.Monk
             dist.destroy_process_group()
         for file in files:
             file.unlink(missing_ok=True)
-
-
-def test_the_base_under_another_name_answers_alike_greedily_and_draws_other_samples(engine: Engine) -> None:
-    prompts = [(name, [2, 3, token]) for token, name in enumerate("abcdef", 2)]
-    plan = EvaluatePlan(n=8, max_tokens=12)
-    named = [SamplingPlan("evaluate", plan, 1, name).requests(prompts) for name in ("base", "again-s1/step8")]
-    base, again = (engine.generate(requests) for requests in named)
-    greedy = [request.temperature == 0.0 for request in named[0]]
-    equal = [one.token_ids == other.token_ids for one, other in zip(base, again, strict=True)]
-    assert all(same for same, alone in zip(equal, greedy, strict=True) if alone)
-    assert sum(same for same, alone in zip(equal, greedy, strict=True) if not alone) < 6 * 8 / 10

@@ -34,7 +34,7 @@ def drawn(parts: Parts, engine: Engine, most: int = 1000) -> list[str]:
     return list(dict.fromkeys(one.prompt_id for number in numbers for one in parts.requests[number]))
 
 
-@pytest.mark.parametrize(("size", "lengths"), [(1, [3] * 8), (4, [6] * 4), (7, [9, 9, 6]), (REQUESTS_PER_PART, [24])])
+@pytest.mark.parametrize(("size", "lengths"), [(1, [3] * 8), (7, [9, 9, 6]), (REQUESTS_PER_PART, [24])])
 def test_the_samples_do_not_depend_on_the_parts(tmp_path: Path, engine: Engine, size: int, lengths: list[int]) -> None:
     parts = Parts(ASKED, tmp_path / "0.parquet", FOOTER, size)
     assert [len(part) for part in parts.requests] == lengths
@@ -73,8 +73,6 @@ def _changed(**values: Any) -> dict[str, Any]:
         (ASKED, _changed(config={"plan": {"n": 4}})),
         (ASKED, _changed(code="0ther")),
         (ASKED, _changed(inputs={"prompts": {**PROMPTS, "digest": "2"}})),
-        (ASKED, _changed(inputs={"prompts": PROMPTS, "policy": PROMPTS})),
-        (ASKED, _changed(libraries={"vllm": "1"})),
         ([replace(one, seed=one.seed + 1) for one in ASKED], FOOTER),
         # Another shard, where other prompts have the same numbers of parts.
         (requests(48)[24:], FOOTER),

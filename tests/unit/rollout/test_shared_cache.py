@@ -107,9 +107,8 @@ def test_responses_that_come_and_go_have_the_logits_of_the_plain_forward_pass(
         checked.step(seed)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=IDS)
-def test_responses_grow_to_their_longest_in_room_for_no_more(model: PreTrainedModel) -> None:
-    checked = Checked(model, [[3, 4, 5], [6]], [0, 0, 1])
+def test_responses_grow_to_their_longest_in_room_for_no_more() -> None:
+    checked = Checked(MODELS[1], [[3, 4, 5], [6]], [0, 0, 1])
     for seed in range(LONGEST):
         checked.step(seed)
     assert {layer.keys.shape[2] for layer in checked.cache._layers.values()} == {LONGEST}

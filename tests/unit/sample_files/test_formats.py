@@ -80,33 +80,6 @@ def test_one_of_several_reward_functions_must_be_named(tmp_path: Path) -> None:
     assert column(read_samples(path, mapping={"score": "accuracy_reward"}), "correct") == [True, False, False, True]
 
 
-def test_lm_eval_has_questions_golds_settings_and_a_metric(tmp_path: Path) -> None:
-    rows = [lm_eval(0, ["it is 4"], 1.0), lm_eval(1, ["it is 5"], 0.0)]
-    found = read_samples(lines(tmp_path / "samples_gsm8k_cot_2026-08-21T19-56-54.jsonl", *rows))
-    assert found.format == "lm-eval"
-    assert found.settings == {"temperature": "0.2", "max_tokens": "256", "grader": "exact_match"}
-    assert column(found, "question_id") == ["0", "1"]
-    assert column(found, "question") == ["Question 0?", "Question 1?"]
-    assert column(found, "text") == ["it is 4", "it is 5"]
-    assert column(found, "correct") == [True, False]
-    assert column(found, "gold") == ["so it is 4\n#### 4"] * 2
-    assert column(found, "level") == ["3", "3"]
-
-
-def test_repeats_of_lm_eval_are_samples_that_its_metric_does_not_judge(tmp_path: Path) -> None:
-    found = read_samples(lines(tmp_path / "samples_x.jsonl", lm_eval(0, ["4", "5", "4"], 1.0), lm_eval(1, ["4"], 1.0)))
-    assert column(found, "sample_index") == [0, 1, 2, 0]
-    assert column(found, "correct") == [None, None, None, True]
-    assert "exact_match is one number for several responses in 1 rows" in found.notes[0]
-
-
-def test_every_filter_of_lm_eval_repeats_the_responses(tmp_path: Path) -> None:
-    rows = [lm_eval(0, ["4"], 0.0), lm_eval(1, ["4"], 1.0), lm_eval(0, ["4"], 1.0, "flexible-extract")]
-    found = read_samples(lines(tmp_path / "samples_x.jsonl", *rows))
-    assert column(found, "correct") == [False, True]
-    assert found.notes[0].startswith("judged with the filter 'strict-match'; the file has 'flexible-extract' too")
-
-
 def test_choices_of_lm_eval_are_no_samples(tmp_path: Path) -> None:
     row = lm_eval(0, [], 1.0) | {"resps": [[["-3.2", "False"]], [["-1.0", "True"]]], "metrics": ["acc"], "acc": 1.0}
     with pytest.raises(SourceError, match=r"line 1: resps\.0: expected a text"):

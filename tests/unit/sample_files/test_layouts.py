@@ -22,22 +22,10 @@ def right(path: Path, **options: Any) -> dict[str, list[bool | None]]:
 
 def test_an_unknown_file_is_answered_with_fields_and_ways(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {"query": "2 + 2?", "answer": "4"})
-    with pytest.raises(SourceError) as failed:
+    with pytest.raises(SourceError, match="first object has query, answer; nearest: --map text=answer"):
         read_samples(path)
-    text = str(failed.value)
-    assert text == (
-        f"{path}: no known format (docs/diagnose-formats.md): looked for an id or a question, with responses or"
-        " verdicts; the first object has query, answer; nearest: --map text=answer --map question=query --map"
-        " correct=FIELD"
-    )
     found = read_samples(path, mapping={"question": "query", "text": "answer"})
     assert (found.format, found.rows["correct"].to_list()) == ("plain", [None])
-
-
-def test_a_message_names_not_all_of_many_fields(tmp_path: Path) -> None:
-    path = lines(tmp_path / "a.jsonl", {f"\x1b{number}": number for number in range(1000)})
-    with pytest.raises(SourceError, match=r"object has \\x1b0, \\x1b1, .*, \\x1b39, \.\.\.; nearest"):
-        read_samples(path)
 
 
 def test_a_hint_names_all_objects_of_a_list(tmp_path: Path) -> None:
@@ -57,15 +45,7 @@ def test_a_hint_names_all_objects_of_a_list(tmp_path: Path) -> None:
             {"item": "Q", "run": 3, "output_text": "o", "is_right": 1},
             "--map text=output_text --map question=item --map correct=is_right",
         ),
-        (
-            {"idx": 1, "total_samples": 16, "num_right": 3},
-            "--map question_id=idx --map n=total_samples --map c=num_right",
-        ),
-        (
-            {"problem": "Q", "rollout": [{"response": "r", "score": {"score": 1.0}}]},
-            "--map score=rollout.*.score.score",
-        ),
-        # Parquet of open-r1/OpenR1-Math-220k, eval_all.json of LiveCodeBench, ScalingIntelligence/monkey_business.
+        # Parquet of open-r1/OpenR1-Math-220k.
         (
             {
                 **{"problem": "Q", "solution": "s", "uuid": "u", "is_reasoning_complete": [True, True]},
@@ -74,36 +54,10 @@ def test_a_hint_names_all_objects_of_a_list(tmp_path: Path) -> None:
             },
             "--map text=generations --map question=problem --map correct=correctness_math_verify",
         ),
-        (
-            {
-                **{"question_title": "T", "question_content": "Q", "question_id": "1", "difficulty": "easy"},
-                **{"output_list": ["a", "b"], "code_list": ["", ""], "graded_list": [True, False], "pass@1": 1.0},
-            },
-            "--map text=output_list --map question_id=question_id --map correct=graded_list",
-        ),
-        (
-            {
-                "orig_dset_idx": 0,
-                "question": "Q",
-                "gt_answer": "4",
-                "samples": ["a", "b"],
-                "is_corrects": [True, False],
-            },
-            "--map text=samples --map question=question --map correct=is_corrects",
-        ),
-        # FreedomIntelligence/OVM-process, display_predictions.json of HELM, results of SkyThought at temperature 0.7.
+        # FreedomIntelligence/OVM-process, results of SkyThought at temperature 0.7.
         (
             {"idx": 0, "question": "Q", "outputs": [{"label": True, "response": "a", "step_labels": [True]}]},
             "--map text=outputs.*.response --map question=question --map correct=outputs.*.label",
-        ),
-        (
-            {
-                "instance_id": "i",
-                "train_trial_index": 0,
-                "predicted_text": "a",
-                "stats": {"tokens": 1, "exact_match": 1},
-            },
-            "--map text=predicted_text --map question_id=instance_id --map correct=stats.exact_match",
         ),
         (
             {"problem": "Q", "responses": {"0.7": [{"content": "a", "correctness": True}]}},

@@ -147,7 +147,7 @@ def test_four_dev_golds_order_by_the_text_but_not_at_the_top() -> None:
     assert differing == ORDERED_INSIDE
 
 
-@pytest.mark.parametrize("comparison", ["spider", "strict"])
+@pytest.mark.parametrize("comparison", ["spider", pytest.param("strict", marks=pytest.mark.full)])
 def test_answers_of_one_program_class_have_one_verdict_and_one_result(scores: Scores, comparison: str) -> None:
     rows = [(row["pred_sql"], row) for name in PREDICTIONS for row in predictions(name)]
     rows += [(row["action"], row) for row in predictions("intercode_actions")]
@@ -166,6 +166,7 @@ def test_every_right_answer_and_every_gold_is_a_program() -> None:
     assert (len(rows), alike) == (1449, 885)
 
 
+@pytest.mark.full
 def test_a_written_out_gold_is_the_same_program() -> None:
     for sql in sorted({truth["gold_sql"] for truth in golds("dev.json") + golds("train.json")} - REFUSED_BY_SQLITE):
         assert program_class(sqlglot.transpile(sql, read="sqlite", write="sqlite")[0]) == program_class(sql), sql

@@ -534,11 +534,6 @@ def peak_mib(pid: int) -> int:
     return int(found[1]) // 1024 if found else 0
 
 
-def test_the_corpus_is_large_and_its_statements_differ() -> None:
-    assert len(CORPUS) + len(OUT_OF_MEMORY) == 392
-    assert len({sql for sql, _ in CORPUS}) == len(CORPUS)
-
-
 @pytest.mark.parametrize(("sql", "verdict"), CORPUS, ids=[f"{verdict}-{n}" for n, (_, verdict) in enumerate(CORPUS)])
 def test_a_hostile_statement_gets_its_verdict_in_time_and_leaves_no_trace(
     scorer: SqlScorer, databases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str, verdict: str
@@ -581,18 +576,15 @@ MEGABYTES = {
     "openings that do not end": ("```sql " * 400_000 + FENCED, "correct"),
     "backticks": ("`" * 3_000_000 + "sql\nSELECT a FROM t\n```", "correct"),
     "placeholders": ("```sql\n-- Your SQL query\n```" * 100_000 + FENCED, "correct"),
-    "halves of placeholders": ("```sql\n-- Your SQL " * 150_000 + "```" + FENCED, "correct"),
     "line ends": ("\r\n" * 1_500_000 + FENCED, "correct"),
     "unclosed at the end": (FENCED + "```sql\n" + "SELECT " * 500_000, "correct"),
     "NUL and surrogates": ("\x00\ud800" * 1_000_000 + FENCED, "correct"),
     "comments only": ("```sql\n" + "/**/" * 900_000 + "```", "no_answer"),
-    "lines of comments only": ("```sql\n" + "--\n" * 1_200_000 + "```", "no_answer"),
     "spaces only": ("```sql\n" + " \t" * 1_800_000 + "```", "no_answer"),
     "comments in the block": ("```sql\n" + "/**/" * 900_000 + "SELECT a FROM t\n```", "too_large"),
     "an open comment": ("```sql\n/*" + "*" * 3_000_000 + "\n```", "too_large"),
     "a long query": ("```sql\nSELECT a FROM t WHERE a " + "> = 0 AND a " * 300_000 + "\n```", "too_large"),
     "years": ("```sql\nSELECT " + "YEAR ( CURDATE ( " * 200_000 + "\n```", "too_large"),
-    "over the limit": (" " * 4_000_000 + FENCED, "too_large"),
     "far over the limit": ("/**/" * 5_000_000, "too_large"),
 }
 
@@ -607,40 +599,8 @@ def test_a_response_of_megabytes_is_judged_in_seconds(scorer: SqlScorer, respons
     assert found.extracted is None or len(found.extracted) <= MAX_LENGTH
 
 
-ODD_NAMES = [
-    *(
-        "",
-        ".",
-        "..",
-        "../d",
-        "d/../d",
-        "d/..",
-        "/d",
-        "//d",
-        "/etc/passwd",
-        "/etc/passwd.sqlite",
-        "../d/d.sqlite",
-        "d\0",
-    ),
-    *("d\0.sqlite", "D", "d ", " d", "d\n", "d/", "d/d", "x.sqlite", "d/x.sqlite", "d/d.sqlite/", "d/d.sqlite-wal"),
-    *("d?mode=rwc", "d/d.sqlite?mode=rwc", "d/d.sqlite?x=.sqlite", "d#", "d%00", "d%2f..", "file:d", "file:d/d.sqlite"),
-    *(
-        ":memory:",
-        ":memory:.sqlite",
-        "~/d",
-        "$HOME",
-        "*",
-        "d;x",
-        "d'--",
-        '"d"',
-        "d\\d",
-        "\uff44",
-        "\u202ed",
-        "\ud800",
-        "\udcff",
-    ),
-    *("d" * 300, "d/" * 3000, "nul", "con", "-d", "[d]", "{d}", "%s", "d\x1b[31m"),
-]
+ODD_NAMES = ["", "..", "d/../d", "/d", "/etc/passwd.sqlite", "d\0", "D", "d ", "d/x.sqlite", "d/d.sqlite-wal"]
+ODD_NAMES += ["d/d.sqlite?mode=rwc", "d%2f..", "file:d/d.sqlite", ":memory:", "~/d", "d'--", "\ud800", "d" * 300]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=range(len(ODD_NAMES)))
@@ -653,7 +613,7 @@ def test_an_odd_name_opens_no_other_file_and_is_named(scorer: SqlScorer, databas
     assert scorer.score_sql(["SELECT a FROM t"], [TRUTH])[0].correct
 
 
-@pytest.mark.parametrize("name", [None, 7, True, ["d"], {"d": 1}, b"d"])
+@pytest.mark.parametrize("name", [None, 7, ["d"]])
 def test_a_name_that_is_no_text_is_an_error_of_the_data(scorer: SqlScorer, name: object) -> None:
     with pytest.raises(ValueError, match="ground truth 0: expected strings under db_id and gold_sql"):
         scorer.score_sql(["SELECT a FROM t"], [{**TRUTH, "db_id": name}])

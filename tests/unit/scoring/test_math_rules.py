@@ -1,6 +1,6 @@
 r"""The rules of docs/scoring.md: wrong answers that a reader of expressions takes for right, and their mirror images.
 
-`#1` and `#2` in a template are two different numbers; each template is judged with ten such pairs.
+`#1` and `#2` in a template are two different numbers; each template is judged with some such pairs.
 """
 
 import re
@@ -14,7 +14,7 @@ import pytest
 from dphrl.scoring import MathScorer, Verdict
 from dphrl.scoring.math.rules import RULES
 
-FILLINGS = 10
+FILLINGS = 4
 
 # By kind: templates of "answer ## gold" that are wrong, and that are right.
 WRONG = {
@@ -591,7 +591,7 @@ def scorer() -> Iterator[MathScorer]:
 
 
 def filled(block: str, seed: int) -> list[tuple[str, str]]:
-    """Answers and golds of all templates with ten fillings each."""
+    """Answers and golds of all templates, each with its fillings."""
     random = Random(seed)
     cases = list[tuple[str, str]]()
     for line in filter(None, map(str.strip, block.splitlines())):

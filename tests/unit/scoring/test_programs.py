@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import json
 import os
-import random
 import time
 import tracemalloc
 from collections import Counter
@@ -277,7 +276,7 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("depth", [3, 5, 8, 10, 14, 25, 60])
+@pytest.mark.parametrize("depth", [3, 10, 25])
 @pytest.mark.parametrize("parts", NESTED.values(), ids=NESTED)
 def test_nested_queries_are_classed_or_given_up_in_half_a_second(parts: tuple[str, str, str], depth: int) -> None:
     sql = nested(*parts, depth)
@@ -338,14 +337,6 @@ def test_long_texts_stay_in_no_cache() -> None:
     tracemalloc.stop()
     # The short ones are kept, 1 MB; the long ones would be 27 MB.
     assert kept < 2**21
-
-
-def test_random_text_never_raises() -> None:
-    draw = random.Random(0)
-    words = ["SELECT", "FROM", "WHERE", "AND", "OR", "JOIN", "ON", "AS", "GROUP BY", "ORDER BY", "UNION", "WITH"]
-    words += [*"(),*ab=1t", "'x'", '"y"', "1.5"]
-    for _ in range(500):
-        program_class("SELECT " + " ".join(draw.choices(words, k=draw.randint(1, 15))))
 
 
 @pytest.mark.parametrize(

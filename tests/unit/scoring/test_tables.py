@@ -20,10 +20,9 @@ def test_samples_without_an_answer_are_counted_with_an_example_whose_controls_ar
         "prompt_id", "sample_index", verdict=pl.Series(["wrong", "no_answer", "no_answer", "correct"])
     )
     ended = drawn.with_columns(finish_reason=pl.lit("stop"))
-    assert unanswered_or_cut_off(drawn, judged, "boxed") == (
-        "no answer was found (boxed, see datasets.<name>.answer) in 50.0 % of the samples, 100.0 % were cut off at"
-        f" max_tokens; the end of one without an answer: ...{(texts[1][-80:]).replace(chr(27), chr(0x241B))!r}"
-    )
+    note = unanswered_or_cut_off(drawn, judged, "boxed")
+    assert "(boxed, see datasets.<name>.answer) in 50.0 % of the samples, 100.0 % were cut off" in note
+    assert note.endswith("it is 1\u241b[2J'")
     assert "datasets" not in unanswered_or_cut_off(drawn, judged, None)
     assert unanswered_or_cut_off(ended, judged.with_columns(verdict=pl.lit("wrong")), "boxed") == ""
 

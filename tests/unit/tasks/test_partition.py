@@ -55,11 +55,10 @@ def _divided(frame: pl.DataFrame) -> dict[str, str]:
     return dict(frame.select("prompt_id", "subset").iter_rows())
 
 
-@pytest.mark.parametrize("threshold", [6, 7, 8])
-@pytest.mark.parametrize("seed", range(3))
-def test_counts_land_in_the_right_set(threshold: int, seed: int) -> None:
+@pytest.mark.parametrize("threshold", [6, 8])
+def test_counts_land_in_the_right_set(threshold: int) -> None:
     config = PartitionConfig(pef_min_correct=threshold)
-    found = candidates(_gold(dict.fromkeys(BY_COUNT, True)), _verdicts(BY_COUNT, seed), 8, config)
+    found = candidates(_gold(dict.fromkeys(BY_COUNT, True)), _verdicts(BY_COUNT), 8, config)
     assert _divided(found) == {f"p{c}": "pef" if c >= threshold else "exp" for c in range(9)}
     assert found["c"].to_list() == list(range(9))
     assert found["n"].to_list() == [8] * 9
@@ -116,9 +115,7 @@ def test_a_wrong_further_sample_sends_the_prompt_away(on_reject: str, rejected: 
     [
         {"p6": [True], "p7": [True]},
         {"p6": [True], "p7": [True], "p8": [True], "p5": [True]},
-        {"p6": [True], "p7": [True], "p5": [True]},
         {"p6": [True], "p7": [True], "p8": [True, True]},
-        {},
     ],
     ids=str,
 )

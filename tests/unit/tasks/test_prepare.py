@@ -42,61 +42,10 @@ def malformed(row: dict[str, Any], task: str, **reading: Any) -> str:
     return str(rejected["detail"][0])
 
 
-ROWS = [{"prompt": "a", "answer": "é"}, {"prompt": [{"role": "user", "content": "b"}], "answer": 1}]
-
-
 def test_a_jsonl_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes('\ufeff{"prompt": "a", "answer": "é"}\n\n{"prompt": "\u4e2d \U0001f600"}\r\n'.encode())
     assert read_source(path) == [{"prompt": "a", "answer": "é"}, {"prompt": "\u4e2d \U0001f600"}]
-
-
-def test_a_json_list_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "rows.json"
-    path.write_text(json.dumps(ROWS), encoding="utf-8")
-    assert read_source(path) == ROWS
-
-
-def test_a_parquet_table_is_read_with_its_nested_columns(tmp_path: Path) -> None:
-    path = tmp_path / "rows[1].parquet"
-    rows = [{"prompt": [{"role": "user", "content": "b"}], "reward_model": {"ground_truth": {"target": "1"}}}]
-    pl.DataFrame(rows).write_parquet(path)
-    assert read_source(path) == rows
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.jsonl", b'{"a": 1}\n{"a": ', "line 2: expected one JSON object in UTF-8"),
-        ("a.jsonl", b'{"a": 1}\n\n[1]\n', "line 3: expected a JSON object, found list"),
-        ("a.jsonl", b'{"a": "\xff"}\n', "line 1: expected one JSON object in UTF-8"),
-        ("a.jsonl", b'{"a": ' + b"1" * 5000 + b"}", "line 1: expected one JSON object in UTF-8"),
-        ("a.jsonl", b"[" * 100_000, "line 1: expected one JSON object in UTF-8"),
-        ("a.jsonl", b"\n", "found no rows"),
-        ("a.json", b"[]", "found no rows"),
-        ("a.json", b'{"a": 1}\n{"a": 2}\n', "expected a list of objects .one object per line is .jsonl. in UTF-8"),
-        ("a.json", b'{"q1": {"prompt": "a"}, "q2": 3}', "found one object with the keys 'q1', 'q2', ..."),
-        ("a.json", b"3", "expected a list of objects, found int"),
-        ("a.json", b'[{"a": 1}, 2]', "row 1: expected a JSON object, found int"),
-        ("a.parquet", b"PAR1", "expected a parquet table"),
-        ("a.csv", b"prompt\n", "expected a file in .jsonl, .json or .parquet, found .csv"),
-        ("rows", b"{}", "found no suffix"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_named_with_its_place(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(SourceError, match=message) as caught:
-        read_source(path)
-    assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])
-def test_a_missing_file_is_no_source_error(tmp_path: Path, suffix: str) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_source(tmp_path / f"none.{suffix}")
 
 
 def test_rows_become_prompts_gold_and_rejections() -> None:
@@ -151,23 +100,16 @@ def test_a_dataset_without_a_single_prompt_is_an_error() -> None:
         (sql(None), "expected prompt or messages or question or problem, found only 'db_id, gold_sql'"),
         (sql("a", messages=[]), "expected either prompt or messages, found both"),
         (sql(3), "prompt: expected text or a list of messages, found 3"),
-        (sql([]), "prompt: expected text or a list of messages, found []"),
         (
             sql([{"role": "user"}]),
             "message 0: expected role (system, user, assistant) and content, found {'role': 'user'}",
         ),
-        (sql([{"role": "robot", "content": "x"}]), "message 0: expected role"),
-        (sql([{"role": "user", "content": "x", "name": "n"}]), "message 0: expected role"),
-        (sql(["x"]), "message 0: expected role (system, user, assistant) and content, found 'x'"),
         (sql("  "), "message 0: expected text, found '  '"),
         (sql("\ud800"), "message 0: holds a lone surrogate"),
         (sql("a", gold=""), "gold_sql: expected text, found ''"),
-        (sql("a", gold=["SELECT 1"]), "gold_sql: expected text, found ['SELECT 1']"),
         (sql("a", comparison="set"), "comparison: expected one of spider, bird, strict, found 'set'"),
-        (sql("a", None, query=3), "query: expected text, found 3"),
         (sql(None, question="q"), "question: its prompt needs the schema, but there is no folder of databases"),
         ({"prompt": "a", "db_id": "d"}, "expected gold_sql or query or SQL, found only 'prompt, db_id'"),
-        ({"prompt": "a", "reward_model": {"ground_truth": "s"}}, "expected db_id"),
     ],
 )
 def test_malformed_sql_rows_say_why(row: dict[str, Any], detail: str) -> None:
@@ -178,31 +120,17 @@ def test_malformed_sql_rows_say_why(row: dict[str, Any], detail: str) -> None:
     ("row", "detail"),
     [
         ({}, "expected answer or target or final_answer or solution, found only 'prompt'"),
-        (
-            {"ground_truth": {"sorted": [1]}},
-            "expected answer or target or final_answer or solution, found only 'prompt, ground_truth'",
-        ),
         ({"answer": True}, "answer: expected text or a number, found True"),
-        ({"answer": float("nan")}, "answer: expected text or a number, found nan"),
         ({"answer": " "}, "answer: expected text, found ' '"),
-        ({"answer": {"value": 1}}, "answer: expected text or a number, found {'value': 1}"),
-        ({"answer": [[1]]}, "answer: expected text or a number, found [1]"),
         ({"final_answer": []}, "final_answer: expected an answer, found []"),
         ({"answer": "1", "error": [1]}, "error: expected a number, not negative, such as 1e-1, found [1]"),
-        ({"answer": "1", "tolerance": "5%"}, "tolerance: expected a number, not negative, such as 1e-1, found '5%'"),
         ({"answer": "1", "tolerance": -0.1}, "tolerance: expected a number, not negative"),
         ({"answer": "1", "tolerance": "1e999999999"}, "tolerance: expected a number, not negative"),
-        ({"answer": "1", "tolerance": "9" * 400}, "tolerance: expected a number, not negative"),
-        ({"answer": "1", "tolerance": "9" * 5000}, "tolerance: expected a number, not negative"),
         ({"answer": "1", "tolerance": 10**5000}, "tolerance: expected a number, not negative"),
         ({"answer": "1", "tolerance": [[[10**5000]]]}, "tolerance: expected a number, not negative"),
         ({"answer": 10**5000}, "answer: expected a number of at most 4000 digits, found more"),
-        ({"answer": ["1", -(10**4000)]}, "answer: expected a number of at most 4000 digits, found more"),
-        ({"answer": [["1", 10**5000]]}, "answer: expected text or a number, found <too large a value: list>"),
         ({"answer": "1", "unit": 3}, "unit: expected text, found 3"),
-        ({"solution": ["s"]}, "solution: expected text, found ['s']"),
         ({"solution": "so it is 3"}, "solution: expected a complete \\boxed{}, found 'so it is 3'"),
-        ({"solution": "so \\boxed{\\frac{1}{2}"}, "solution: expected a complete \\boxed{}, found"),
         ({"solution": "so \\boxed{}"}, "solution: expected text, found ''"),
     ],
 )
@@ -441,14 +369,12 @@ def test_overlap_is_exact_or_normalised() -> None:
     [
         ({"level": "Level 3"}, "Level 3"),
         ({"level": 3}, "3"),
-        ({"level": 3.0}, "3"),
         ({"difficulty": "moderate"}, "moderate"),
         ({"hardness": "extra"}, "extra"),
         ({"level": " two\n\u202elines \x00 "}, "two lines"),
         ({"level": "<b>" * 1000}, ("<b>" * 1000)[:40]),
         ({"level": "\ud800"}, None),
         ({"level": float("nan")}, None),
-        ({"level": True}, None),
         ({"level": ["hard"]}, None),
         ({"level": 10**5000}, "<too large a value: int>"),
         ({"level": " "}, None),

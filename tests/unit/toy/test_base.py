@@ -51,21 +51,19 @@ def base(world: Path) -> Path:
     return trained(world, world.parent / "base")
 
 
-def test_training_twice_gives_the_same_bytes(world: Path, base: Path, tmp_path: Path) -> None:
+def test_training_twice_gives_the_same_bytes_and_prints_nothing(
+    world: Path, base: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    enable_progress_bar()
     torch.manual_seed(123)
     state = torch.random.get_rng_state()
     trained(world, tmp_path)
+    assert capfd.readouterr() == ("", "")
     names = sorted(path.name for path in base.iterdir())
     assert names == sorted(path.name for path in tmp_path.iterdir())
     assert {"model.safetensors", "config.json", "generation_config.json", "tokenizer.json"} <= set(names)
     assert [name for name in names if (base / name).read_bytes() != (tmp_path / name).read_bytes()] == []
     assert torch.equal(state, torch.random.get_rng_state())
-
-
-def test_writing_the_model_prints_no_progress(world: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    enable_progress_bar()
-    trained(world, tmp_path)
-    assert capfd.readouterr() == ("", "")
 
 
 def test_the_folder_is_an_ordinary_hugging_face_model(world: Path, base: Path) -> None:

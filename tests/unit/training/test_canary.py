@@ -14,20 +14,19 @@ from torch import Tensor
 from dphrl.training.checks import LEAST_SHARE, MISMATCHES, TEXTS, TOKENS, Canary
 
 # Standard deviations of the logarithm of the scale: between positions, and between texts.
-SPREADS = [(0.0, 0.0), (0.5, 0.0), (0.8, 0.0), (0.8, 0.3), (1.2, 0.3)]
+OF_POSITIONS, OF_TEXTS = 0.8, 0.3
 # Pushes of a segment after its start, as in llama-sql.yaml.
 PUSHES, SEGMENTS, POOL = 26, 100_000, 20_000
 
 
-def draw(spread: tuple[float, float], moved: float, generator: torch.Generator) -> Tensor:
-    """|Differences| of texts (POOL, log-probs of a text), in units of the rounding at a usual position."""
-    of_positions, of_texts = spread
+def draw(moved: float, generator: torch.Generator) -> Tensor:
+    """Mean |difference| of each text of the pool, in units of the rounding at a usual position."""
     size = (POOL, TOKENS - 1)
-    scale = (of_positions * torch.randn(size, generator=generator)).exp()
-    scale *= (of_texts * torch.randn(POOL, 1, generator=generator)).exp()
-    rounding = math.exp(of_positions**2 + of_texts**2)
+    scale = (OF_POSITIONS * torch.randn(size, generator=generator)).exp()
+    scale *= (OF_TEXTS * torch.randn(POOL, 1, generator=generator)).exp()
+    rounding = math.exp(OF_POSITIONS**2 + OF_TEXTS**2)
     movement = moved * rounding * torch.randn(size, generator=generator)
-    return (scale * torch.randn(size, generator=generator) + movement).abs()
+    return (scale * torch.randn(size, generator=generator) + movement).abs().mean(1)
 
 
 def gaps(of_texts: Tensor, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -35,26 +34,17 @@ def gaps(of_texts: Tensor, shape: tuple[int, ...], generator: torch.Generator) -
     return of_texts[torch.randint(len(of_texts), (*shape, TEXTS), generator=generator)].mean(-1)
 
 
-def alarms(of_texts: Tensor, generator: torch.Generator) -> float:
-    """Share of segments in which some push is above three times the start."""
-    found = gaps(of_texts, (SEGMENTS, 1 + PUSHES), generator)
-    return float((found[:, 1:] > MISMATCHES * found[:, :1]).any(1).float().mean())
-
-
-@pytest.mark.parametrize("spread", SPREADS)
-def test_no_right_training_is_stopped(spread: tuple[float, float]) -> None:
+def test_no_right_training_is_stopped() -> None:
     generator = torch.Generator().manual_seed(0)
+    of_pushes = gaps(draw(0, generator), (SEGMENTS, 1 + PUSHES), generator)
     # Without an alarm in 100,000 segments the rate is below 3e-5 with a confidence of 95 %.
-    assert alarms(draw(spread, 0, generator).mean(1), generator) == 0
+    assert not (of_pushes[:, 1:] > MISMATCHES * of_pushes[:, :1]).any()
 
 
-@pytest.mark.parametrize("spread", [(0.0, 0.0), (0.8, 0.3)])
-def test_a_missing_push_is_found_once_the_policy_has_moved_by_four_times_the_rounding(
-    spread: tuple[float, float],
-) -> None:
+def test_a_missing_push_is_found_once_the_policy_has_moved_by_four_times_the_rounding() -> None:
     generator = torch.Generator().manual_seed(0)
-    start = gaps(draw(spread, 0, generator).mean(1), (SEGMENTS,), generator)
-    missed = gaps(draw(spread, 4, generator).mean(1), (SEGMENTS,), generator)
+    start = gaps(draw(0, generator), (SEGMENTS,), generator)
+    missed = gaps(draw(4, generator), (SEGMENTS,), generator)
     assert float((missed > MISMATCHES * start).float().mean()) > 0.995
 
 

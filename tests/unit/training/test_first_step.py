@@ -47,12 +47,6 @@ def test_another_base_policy_stops_the_run(start: SegmentJob, tmp_path: Path) ->
     _stops(start.model_copy(update={"policy": str(tmp_path / "other")}))
 
 
-def test_log_probs_of_another_policy_stop_the_run(start: SegmentJob, tmp_path: Path) -> None:
-    other = write_moved_policy(Path(start.policy), tmp_path / "moved")
-    write_reference(other, Path(str(start.reference)).parent)
-    _stops(start)
-
-
 @pytest.mark.parametrize("value", [0.01, float("nan")])
 def test_damaged_log_probs_stop_the_run(start: SegmentJob, value: float) -> None:
     tensors = load_file(str(start.reference))

@@ -105,8 +105,6 @@ def test_answers_of_different_steps_and_rollouts_are_independent_draws(
 @pytest.mark.parametrize(
     "method",
     [
-        DPH_JS,
-        MethodConfig(divergence="forward_kl", eta=2.0),
         MethodConfig(rollout_on="all", divergence="reverse_kl", eta=0.3),
         MethodConfig(divergence="js_definition", eta=0.7),
     ],

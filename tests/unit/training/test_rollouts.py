@@ -87,24 +87,6 @@ def test_without_refills_a_step_keeps_what_it_drew() -> None:
     assert len(segment.engine.asked) == WANTED * SIZE
 
 
-def test_where_enough_groups_teach_something_all_that_are_kept_do() -> None:
-    segment = _segment(range(0, 20, 2), 20, 8)
-    for step in range(1, 9):
-        kept, left = segment.roll_out(step)
-        assert len(kept) == WANTED
-        assert all(map(_is_informative, kept))
-        assert left
-        assert len(kept) + len(left) == len(segment.engine.asked) / SIZE
-        segment.engine.asked.clear()
-
-
-def test_where_no_group_is_informative_anything_the_first_ones_stay() -> None:
-    segment = _segment([], 20, 3)
-    kept, left = segment.roll_out(5)
-    assert _ids(kept) == _ids(_segment([], 20, 0).roll_out(5)[0])
-    assert len(left) == 3 * WANTED
-
-
 @given(
     teaching=st.sets(st.integers(0, 9)), prompts=st.integers(1, 10), rounds=st.integers(0, 4), step=st.integers(1, 9)
 )

@@ -83,10 +83,9 @@ def test_the_loss_is_the_mean_over_response_tokens_alone(policy: Path, tmp_path:
     assert first["gradient_norm"] == pytest.approx(norm.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize("budget", [12, 10_000])
-def test_the_loss_does_not_depend_on_the_token_budget(policy: Path, tmp_path: Path, budget: int) -> None:
-    _, table, _ = trained(policy, tmp_path / "one")
-    _, other, _ = trained(policy, tmp_path / "other", token_budget=budget)
+def test_the_loss_does_not_depend_on_the_token_budget(policy: Path, tmp_path: Path) -> None:
+    _, table, _ = trained(policy, tmp_path / "one", token_budget=12)
+    _, other, _ = trained(policy, tmp_path / "other", token_budget=10_000)
     assert other["loss"].to_list() == pytest.approx(table["loss"].to_list(), rel=1e-3)
 
 
@@ -110,8 +109,8 @@ def test_bfloat16_products_leave_weights_in_float32(policy: Path, tmp_path: Path
     assert table["loss"].to_list() != exact["loss"].to_list()
 
 
-@pytest.mark.parametrize("step", [1, 4])
-def test_an_interrupted_training_ends_in_the_same_bytes(policy: Path, tmp_path: Path, step: int) -> None:
+def test_an_interrupted_training_ends_in_the_same_bytes(policy: Path, tmp_path: Path) -> None:
+    step = 4
     whole, curve, _ = trained(policy, tmp_path / "whole")
 
     class KilledError(Exception):

@@ -30,14 +30,12 @@ from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
 from dphrl.artifacts.files import sha256_file
 from dphrl.config.blocks.training import LoraConfig, MethodConfig
-from dphrl.model.batch import Row
 from dphrl.model.logprobs import load_model
 from dphrl.reference.responses import ReferenceResponses
 from dphrl.rollout.engine import Digest, Engine
-from dphrl.rollout.requests import Request
 from dphrl.rollout.transformers_engine import TransformersEngine
 from dphrl.rollout.vllm_engine import VllmEngine
-from dphrl.training.checks import Canary, StaleWeightsError, WeightSync
+from dphrl.training.checks import StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer, Update
@@ -49,6 +47,8 @@ LR = 1e-4
 EXP_ONLY = MethodConfig()
 JS = MethodConfig(divergence="js", eta=ETA)
 JS_DEFINITION = MethodConfig(divergence="js_definition", eta=ETA)
+# Of ZeRO; 1 and 2 have one optimizer of DeepSpeed.
+STAGES = [0, 1, 3]
 
 
 @pytest.fixture(scope="module")
@@ -84,16 +84,10 @@ def expected(policy: Path, examples: list[Example]) -> tuple[Update, dict[str, T
     "changes",
     [
         {"token_budget": 1},
-        {"token_budget": 60},
-        {"token_budget": 10_000},
-        {"prompt_sharing": "on"},
         {"prompt_sharing": "on", "token_budget": 60},
-        {"prompt_sharing": "off"},
         {"prompt_sharing": "off", "token_budget": 10_000},
         {"zero_stage": 0},
         {"zero_stage": 2},
-        {"zero_stage": 3},
-        {"gradient_checkpointing": True},
         {"gradient_checkpointing": True, "zero_stage": 3, "prompt_sharing": "on"},
     ],
     ids=str,
@@ -108,10 +102,8 @@ def test_loss_and_gradient_do_not_depend_on_how_the_work_is_cut(
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
         {"prompt_sharing": "off"},
-        {"token_budget": 60},
-        {"gradient_checkpointing": True, "zero_stage": 3},
+        {"gradient_checkpointing": True, "zero_stage": 3, "token_budget": 60},
     ],
     ids=str,
 )
@@ -137,60 +129,35 @@ def test_loss_and_gradient_do_not_depend_on_the_order_of_rows(
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("norm", ["separate", "joint"])
-def test_a_mixed_batch_is_the_weighted_sum_of_the_two_losses_alone(
-    norm: str, policy: Path, examples: list[Example]
-) -> None:
+def test_a_mixed_batch_is_the_weighted_sum_of_the_two_losses_alone(policy: Path, examples: list[Example]) -> None:
     """The normalisation is of each kind's own tokens, not of a micro-batch's: both alone have all of their kind."""
-    mixed = _update(policy, examples, JS, rehearsal_norm=norm)[1]
+    mixed = _update(policy, examples, JS, rehearsal_norm="joint")[1]
     # Alone, one kind is all of a batch, and its weight is 1.
     rollouts = _update(policy, [e for e in examples if not e.rehearsal], EXP_ONLY)[1]
     stored = _update(policy, [e for e in examples if e.rehearsal], MethodConfig(divergence="js", eta=1.0))[1]
-    share = {"separate": (1.0, ETA), "joint": (20 / 28, ETA * 8 / 28)}[norm]
     for name, gradient in mixed.items():
-        summed = share[0] * rollouts[name] + share[1] * stored[name]
+        summed = 20 / 28 * rollouts[name] + ETA * 8 / 28 * stored[name]
         torch.testing.assert_close(gradient, summed, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("budget", [60, 10_000])
-@pytest.mark.parametrize("stage", [0, 1, 3])
-def test_without_weight_the_rehearsal_changes_no_bit(
-    budget: int, stage: int, policy: Path, examples: list[Example]
-) -> None:
+def test_without_weight_the_rehearsal_changes_no_bit(policy: Path, examples: list[Example]) -> None:
     rollouts = [example for example in examples if not example.rehearsal]
     weightless = MethodConfig(divergence="js", eta=0.0)
-    settings = {"token_budget": budget, "zero_stage": stage}
-    trainers = [make_trainer(policy, method, **settings) for method in (EXP_ONLY, weightless)]
+    trainers = [make_trainer(policy, method, token_budget=60) for method in (EXP_ONLY, weightless)]
     for _ in range(2):
         alone, with_rehearsal = (t.update(rows, LR) for t, rows in zip(trainers, (rollouts, examples), strict=True))
         assert alone.grad_norm == with_rehearsal.grad_norm
     assert equal(weights_of(trainers[0]), weights_of(trainers[1]))
 
 
-def test_without_weight_the_joint_norm_is_a_factor(policy: Path, examples: list[Example]) -> None:
-    alone = _update(policy, [e for e in examples if not e.rehearsal], EXP_ONLY, rehearsal_norm="joint")[1]
-    with_rehearsal = _update(policy, examples, MethodConfig(divergence="js", eta=0.0), rehearsal_norm="joint")[1]
-    for name, gradient in alone.items():
-        torch.testing.assert_close(with_rehearsal[name] * 28 / 20, gradient, rtol=1e-5, atol=1e-7)
-
-
 @pytest.mark.parametrize(
     "method",
     [
-        MethodConfig(divergence="forward_kl", eta=1.0),
-        MethodConfig(divergence="forward_kl", topk_estimator="sum", eta=1.0),
         MethodConfig(divergence="js", topk_estimator="conditional", eta=1.0),
-        MethodConfig(divergence="alpha", alpha=0.0, eta=1.0),
-        MethodConfig(divergence="alpha", alpha=0.3, eta=1.0),
         MethodConfig(divergence="js_definition", estimator="exact", eta=1.0),
-        MethodConfig(divergence="js_definition", eta=1.0),
-        MethodConfig(divergence="reverse_kl", eta=1.0),
-        MethodConfig(divergence="reverse_kl", estimator="k2", eta=1.0),
         MethodConfig(divergence="reverse_kl", off_policy="differentiate", eta=1.0),
     ],
-    ids=lambda method: (
-        f"{method.divergence}-{method.estimator}-{method.alpha}-{method.topk_estimator}-{method.off_policy}"
-    ),
+    ids=lambda method: method.divergence,
 )
 def test_before_any_update_every_divergence_is_nothing_and_so_is_its_gradient(
     method: MethodConfig, base: Path, examples: list[Example]
@@ -202,9 +169,6 @@ def test_before_any_update_every_divergence_is_nothing_and_so_is_its_gradient(
     assert abs(update.totals.get("divergence_sum", 0.0)) < 1e-7
     assert abs(update.totals.get("rollout_divergence_sum", 0.0)) < 1e-3 * (method.estimator == "exact") + 1e-7
     assert update.grad_norm < 1e-5
-    # It is no dead end: k1 pulls, as likelihood does.
-    pulled = make_trainer(base, MethodConfig(divergence="forward_kl", estimator="k1", eta=1.0), **BARE)
-    assert pulled.update([e for e in rows if e.rehearsal], LR).grad_norm > 1e-2
 
 
 def test_reference_logprobs_of_rollouts_are_the_forward_pass_that_stored_ones_have(
@@ -223,7 +187,7 @@ def test_reference_logprobs_of_rollouts_are_the_forward_pass_that_stored_ones_ha
         make_trainer(policy, EXP_ONLY).reference_logprobs(rows)
 
 
-@pytest.mark.parametrize(("dtype", "stage"), [("float32", s) for s in range(4)] + [("bfloat16", s) for s in range(4)])
+@pytest.mark.parametrize(("dtype", "stage"), [("float32", 0), ("float32", 1), ("bfloat16", 0), ("bfloat16", 3)])
 def test_a_gradient_that_is_not_finite_changes_nothing(
     dtype: str, stage: int, policy: Path, examples: list[Example]
 ) -> None:
@@ -238,7 +202,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(
     assert not equal(before, after)
 
 
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("stage", STAGES)
 def test_clipping_scales_the_gradient_to_the_norm(stage: int, policy: Path, examples: list[Example]) -> None:
     whole, gradient = _update(policy, examples, JS, zero_stage=stage)
     assert whole.grad_norm > 0.1
@@ -248,7 +212,7 @@ def test_clipping_scales_the_gradient_to_the_norm(stage: int, policy: Path, exam
         torch.testing.assert_close(shorter[name], gradient[name] * (0.1 / whole.grad_norm), rtol=1e-4, atol=1e-8)
 
 
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("stage", STAGES)
 def test_in_bfloat16_gradients_add_up_in_float32(stage: int, policy: Path, examples: list[Example]) -> None:
     """Copies of a row, one per pass, have each a 64th of its gradient: in bfloat16 the sum would be off by 1e-3."""
     row = next(example for example in examples if not example.rehearsal)
@@ -257,7 +221,7 @@ def test_in_bfloat16_gradients_add_up_in_float32(stage: int, policy: Path, examp
     assert often.grad_norm == pytest.approx(once.grad_norm, rel=1e-5)
 
 
-@pytest.mark.parametrize("stage", [0, 2, 3])
+@pytest.mark.parametrize("stage", [0, 3])
 def test_in_bfloat16_the_second_gradient_is_after_the_same_first_step(
     stage: int, policy: Path, examples: list[Example]
 ) -> None:
@@ -267,7 +231,7 @@ def test_in_bfloat16_the_second_gradient_is_after_the_same_first_step(
     assert found == pytest.approx(expected, rel=1e-2)
 
 
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("stage", STAGES)
 def test_bfloat16_trains_float32_master_weights(
     stage: int, policy: Path, examples: list[Example], tmp_path: Path
 ) -> None:
@@ -295,7 +259,7 @@ def test_bfloat16_trains_float32_master_weights(
     assert not equal(start, after)
 
 
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+@pytest.mark.parametrize("stage", STAGES)
 def test_a_state_that_was_saved_goes_on_bit_for_bit(
     stage: int, policy: Path, examples: list[Example], tmp_path: Path
 ) -> None:
@@ -320,8 +284,7 @@ def test_a_state_that_was_saved_goes_on_bit_for_bit(
 LORA = MethodConfig(divergence="js", eta=ETA, lora=LoraConfig(rank=4))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("method", [JS, LORA], ids=["all", "lora"])
+@pytest.mark.parametrize(("dtype", "method"), [("float32", JS), ("bfloat16", LORA)], ids=["all", "lora"])
 def test_a_state_is_the_same_at_every_stage_and_loads_into_every_other(
     dtype: str, method: MethodConfig, policy: Path, examples: list[Example], tmp_path: Path
 ) -> None:
@@ -344,7 +307,7 @@ def test_a_state_is_the_same_at_every_stage_and_loads_into_every_other(
     assert equal(weights_of(first), weights_of(again))
 
 
-@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("stage", [1, 3])
 def test_an_offloaded_optimizer_steps_as_another_does_and_goes_on_from_its_state(
     stage: int, policy: Path, examples: list[Example], tmp_path: Path
 ) -> None:
@@ -500,12 +463,11 @@ class Counted(TransformersEngine):
         return super().text_logprobs(token_ids)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_an_engine_with_equal_tensors_computes_the_canary_once(
-    dtype: str, base: Path, examples: list[Example], monkeypatch: pytest.MonkeyPatch
+    base: Path, examples: list[Example], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = make_trainer(base, JS, dtype=dtype)
-    engine = Counted(base, ENGINE.model_copy(update={"dtype": dtype}), HARDWARE)
+    trainer = make_trainer(base, JS, dtype="bfloat16")
+    engine = Counted(base, ENGINE.model_copy(update={"dtype": "bfloat16"}), HARDWARE)
     sync = WeightSync(trainer, engine, None, [prompt.tokens for prompt in online_prompts(base)])
     sync.control()
     gap, before = sync.push(1), engine.texts
@@ -534,38 +496,6 @@ def test_with_adapters_in_bfloat16_the_tolerance_allows_for_merged_weights(base:
     for step in (1, 2, 3):
         assert sync.push(step) <= sync.tolerance
         trainer.update(examples, 1e-2)
-
-
-def test_in_bfloat16_the_tolerance_is_three_times_the_first_rounding(base: Path, examples: list[Example]) -> None:
-    trainer = make_trainer(base, JS, dtype="bfloat16")
-    engine = TransformersEngine(base, ENGINE.model_copy(update={"dtype": "float32"}), HARDWARE)
-    texts = [prompt.tokens for prompt in online_prompts(base)]
-    canary = Canary.of(texts, "bfloat16", engine.max_model_len)
-    rounding = canary.gap(canary.of_trainer(trainer), canary.of_engine(engine))
-    sync = WeightSync(trainer, engine, None, texts)
-    assert 1e-4 < rounding < 0.3
-    assert sync.tolerance == pytest.approx(3 * rounding)
-    control = sync.control()
-    assert control > sync.tolerance
-    assert sync.tolerance == pytest.approx(max(3 * rounding, control / 200))
-    trainer.update(examples, 1e-2)
-    assert sync.push(1) <= sync.tolerance
-
-
-def test_a_push_forgets_prefixes_of_the_weights_before(base: Path, engine: VllmEngine) -> None:
-    """The canary's own request reads no cached prefix; a rollout does."""
-    # Longer than a block of the engine's cache.
-    prompt = [3 + i % 7 for i in range(200)]
-    request = Request("p", 0, prompt, seed=1, temperature=1.0, top_p=1.0, max_tokens=8)
-    trainer = make_trainer(base, EXP_ONLY)
-    for scale in (0.0, 1e-2):
-        if scale:
-            trainer.update([Example(Row(prompt, [5, 6, 7]), advantage=1.0)], scale)
-        engine.wake(trainer.named_weights())
-        for _ in range(2):
-            (completion,) = engine.generate([request])
-            (ours,) = trainer.logprobs([Row(prompt, completion.token_ids)])
-            torch.testing.assert_close(torch.tensor(completion.logprobs), ours, atol=1e-4, rtol=0)
 
 
 def test_with_vllm_a_training_cut_in_segments_is_the_same_to_the_bit(

@@ -292,12 +292,5 @@ _DECLARED = (
     ),
     Schema("training", ("method", "seed", "step", "metric"), {"method": _STR, "seed": _I32, **_STEP}),
     Schema("costs", ("file", "stage", "part"), {"file": _STR} | _TIMING, nullable=_NO_TOKENS),
-    Schema(
-        "audit",
-        ("artifact",),
-        {"artifact": _STR, "schema": _STR, "rows": _I64, "sha256": _STR, "digest": _STR, "passed": _I32}
-        | {"failed": pl.List(_STR)},
-        nullable={"schema", "rows", "digest"},
-    ),
 )
 SCHEMAS = {schema.name: schema for schema in _DECLARED}

@@ -53,6 +53,14 @@ def remembered_sha256(path: Path) -> str:
     return digest
 
 
+def visible_files(folder: Path) -> Iterator[Path]:
+    """The files in and below a folder, without hidden ones. Links to folders are followed: a cache leaves them."""
+    for place, below, names in os.walk(folder, followlinks=True):
+        below[:] = [name for name in below if not name.startswith(".")]
+        files = (Path(place, name) for name in names if not name.startswith("."))
+        yield from filter(Path.is_file, files)
+
+
 def listed(file: Path, sha256: str | None = None) -> dict[str, Any]:
     """Size and sha256 of a file, as footers and manifests list it; a sha256 that is given is not computed again."""
     return {"size": file.stat().st_size, "sha256": sha256 or sha256_file(file)}

@@ -1,8 +1,8 @@
 """Lists of files with their sha256: the manifest of a folder, and SHA256SUMS of a run.
 
 A manifest is next to its folder: `step4.json` lists the files in `step4/`. Snakemake does not see a changed file inside
-a folder; a manifest holds the size and sha256 of each file and is written last. SHA256SUMS lists every file of a run,
-in the format of `sha256sum -c SHA256SUMS`.
+a folder; a manifest holds the size and sha256 of each file and is written last. SHA256SUMS lists every file that the
+rules of a run make, for `sha256sum -c SHA256SUMS`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from dphrl.artifacts.files import PARTS, listed, replacing, sha256_file, write_text
+from dphrl.artifacts.files import listed, replacing, sha256_file, visible_files, write_text
 
 SUMS: Final = "SHA256SUMS"
 _SEAL: Final = "footer_sha256"
-# Logs and tracking are for people. A repeated job changes its own seconds.
-_LEFT_OUT = ("logs", "tracking", "timings")
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
@@ -126,28 +124,17 @@ def names_digest(digests: Mapping[str, str]) -> str:
 def _files(manifest: Path) -> list[str]:
     """The files that belong in a manifest, relative to its folder."""
     folder = folder_of(manifest)
-    files = (file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
-    return sorted(file.relative_to(folder).as_posix() for file in files)
+    return sorted(file.relative_to(folder).as_posix() for file in visible_files(folder))
 
 
-def write_sums(root: Path, superseded: Collection[str] = (), known: Mapping[Path, str] | None = None) -> None:
-    """Write SHA256SUMS of a run: a line for each file, sorted by path; hidden and temporary files are left out.
+def write_sums(root: Path, files: Iterable[Path], hashes: Mapping[Path, str]) -> None:
+    """Write SHA256SUMS of a run: a line for each file, sorted by path.
 
     Args:
-        root: the folder of the run.
-        superseded: manifests that will be removed with their folders; none of these files is listed.
-        known: the sha256 of files that were hashed a moment ago; the others are read.
+        hashes: the sha256 of files that were hashed a moment ago; the others are read.
     """
-    removed = {path for manifest in map(Path, superseded) for path in (manifest, folder_of(manifest))}
-    files = {
-        file.relative_to(root).as_posix(): file
-        # A cache between runs leaves links to folders.
-        for folder, _, names in os.walk(root, followlinks=True)
-        for file in (Path(folder, name) for name in names)
-        if _is_listed(file.relative_to(root)) and file.is_file() and removed.isdisjoint({file, *file.parents})
-    }
-    hashed = known or {}
-    lines = [f"{hashed.get(file) or sha256_file(file)}  {name}\n" for name, file in sorted(files.items())]
+    named = {file.relative_to(root).as_posix(): file for file in files}
+    lines = [f"{hashes.get(file) or sha256_file(file)}  {name}\n" for name, file in sorted(named.items())]
     with replacing(root / SUMS) as temporary:
         temporary.write_bytes(os.fsencode("".join(lines)))
 
@@ -168,14 +155,3 @@ def read_sums(root: Path) -> dict[str, str]:
             raise ValueError(f"line {number} is no sha256 with a path")
         sums[parts[2]] = parts[1]
     return sums
-
-
-def is_temporary(name: str) -> bool:
-    """Whether a name is one that a writer uses until its file or folder is whole."""
-    return name.startswith(".") and name.endswith((".tmp", PARTS))
-
-
-def _is_listed(path: Path) -> bool:
-    """Whether a file of a run is listed, by its path in the run."""
-    hidden = any(part.startswith(".") for part in path.parts)
-    return not hidden and path.parts[0] not in _LEFT_OUT and path.as_posix() != SUMS

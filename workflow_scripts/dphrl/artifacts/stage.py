@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import resource
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +54,7 @@ class Stage:
         inputs: paths and digest of each input that was read, by name.
         timings: rows of the timings table.
         note: the result in a few words, for the terminal.
+        last: what is done after the timings are written.
     """
 
     root: Path
@@ -68,6 +69,7 @@ class Stage:
     inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
     timings: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""
+    last: Callable[[], object] = lambda: None
 
     def __post_init__(self) -> None:
         verify_code(self.code, self.sources, self.schemas)

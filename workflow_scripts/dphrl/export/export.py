@@ -1,7 +1,6 @@
 """Write the questions of D_exp, the stored responses of D_pef and the judge of a run for another trainer."""
 
 import json
-import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ from jinja2 import TemplateError
 from safetensors import safe_open
 
 from dphrl.artifacts.files import replacing_folder, sha256_file
+from dphrl.artifacts.kinds import KINDS, fill
 from dphrl.artifacts.manifest import folder_of
 from dphrl.artifacts.tables import check_listed, read_footer, read_table
 from dphrl.config.blocks.data import MATH, SQL
-from dphrl.layout.kinds import KINDS, fill
 from dphrl.tasks.tokens import load_tokenizer
 
 Row = dict[str, Any]
@@ -25,6 +24,8 @@ Row = dict[str, Any]
 # and Hydra pass it on unchanged.
 _PLAIN: Final = "{% for message in messages %}{{ message.content }}{% endfor %}"
 _WORKERS: Final = 4
+# The copy of a custom scorer.
+_SCORER: Final = "scorer.py"
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,10 @@ class Order:
 
 
 def export(order: Order) -> str:
-    """Write the folder; returns a summary that ends with the next step.
+    """Write the folder; returns a summary.
 
     Files: prompts.jsonl (for verl prompts.parquet), rehearsal.jsonl, reward.py, scorer.json; for verl with plain
-    prompts chat_template.jinja; for a custom scorer its file.
+    prompts chat_template.jinja; for a custom scorer scorer.py.
 
     Raises:
         ValueError: the run lacks a stage, a file is not the run's, or the tokens differ; the text names the next step.
@@ -91,13 +92,13 @@ def export(order: Order) -> str:
         if template is not None:
             (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
         if order.scorer is not None:
-            shutil.copyfile(order.scorer, folder / _copied(order.scorer))
+            shutil.copyfile(order.scorer, folder / _SCORER)
         (folder / "scorer.json").write_text(json.dumps(judge, indent=1) + "\n", encoding="utf-8")
         shutil.copyfile(Path(__file__).with_name("reward.py"), folder / "reward.py")
     lines = [
         f"{len(rows)} questions of D_exp, {footer['rows']} stored responses of D_pef ({dataset}, draw {order.draw})",
         *([f"{changed} of these questions get other tokens in the trainer (--force)"] if changed else []),
-        *(f"Written: {order.out}", "", "Next:", *_next_steps(order, template is not None)),
+        f"Written: {order.out}; docs/with-your-trainer.md says how a trainer uses it",
     ]
     return "\n".join(lines)
 
@@ -176,18 +177,10 @@ def _check_tokens(order: Order, rows: Sequence[Row], plain: bool) -> tuple[str |
     return template, len(changed)
 
 
-def _copied(scorer: Path) -> str:
-    """The name of the copy of a custom scorer; `reward.py` is the judge that loads it."""
-    return f"scorer_{scorer.name}" if scorer.name == "reward.py" else scorer.name
-
-
 def _judge(order: Order, gold: Path) -> dict[str, Any]:
     """The content of scorer.json: task, settings, folder of the databases, file of a custom scorer, processes."""
     footer, databases = read_footer(gold), order.databases
     task, inputs = footer["config"]["task"], footer["inputs"]
-    if (databases is not None and task != SQL) or (order.scorer is not None and task in (SQL, MATH)):
-        option = "--scorer" if order.scorer else "--databases"
-        raise ValueError(f"{option} has no effect: the task of the training set is {task}; leave it out")
     if task == SQL and "databases" in inputs:
         if databases is None:
             raise ValueError("the run has SQL on your databases; name their folder, as in the run: --databases DIR")
@@ -207,7 +200,7 @@ def _judge(order: Order, gold: Path) -> dict[str, Any]:
         "task": task,
         "settings": footer["config"]["scorer"],
         "databases": None if databases is None else str(databases.resolve()),
-        "source": None if order.scorer is None else _copied(order.scorer),
+        "source": None if order.scorer is None else _SCORER,
         "workers": _WORKERS,
     }
 
@@ -252,18 +245,3 @@ def _write_lines(path: Path, rows: Iterable[Row]) -> None:
     """Write JSONL."""
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-
-
-def _next_steps(order: Order, passes_template: bool) -> Iterator[str]:
-    """The command or the options that use the folder."""
-    out, base = shlex.quote(str(order.out)), shlex.quote(str(folder_of(order.run / KINDS["base"].path)))
-    if order.to == "trl":
-        script = ".venv-trl/bin/python examples/trl/dph_trainer.py"
-        if (order.run / KINDS["world"].path).exists():
-            script += " --config examples/trl/world.yaml"
-        yield f"  {script} --data {out} --model {base} --output_dir out/dph-s1"
-    elif order.to == "verl":
-        yield f"  data.train_files={out}/prompts.parquet reward.custom_reward_function.path={out}/reward.py"
-        if passes_template:
-            yield f"  \"+data.apply_chat_template_kwargs.chat_template='$(cat {out}/chat_template.jinja)'\""
-    yield "  docs/with-your-trainer.md says what each file holds"

@@ -1,27 +1,22 @@
-"""Checks before a run starts in a folder: results of another version or seed, another run, a run bound to fail."""
+"""Checks before a run starts in a folder: results of another version or seed, another run, a folder not to write in."""
 
-import mmap
 import os
-import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-import polars as pl
-
 from dphrl.artifacts.schema import SchemaError
+from dphrl.artifacts.stage import library_version
 from dphrl.artifacts.tables import read_footer
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.layout.run import Layout
 
 _LOCKS = ".snakemake/locks"
-_GREEDY = re.compile(rb'"sample_index"\s*:\s*-1\b')
 
 
 def check_folder(config: Config, folder: Path, starts: bool) -> None:
-    """Raise `ConfigError` if a run would mix with results of 0.4 or of another seed, start next to another, or fail.
-
-    It fails where it cannot write, and where recorded answers lack the greedy responses that are asked for.
+    """Raise `ConfigError` if a run would mix with results of another version or seed, or could not write.
 
     Args:
         folder: where Snakemake runs.
@@ -29,20 +24,24 @@ def check_folder(config: Config, folder: Path, starts: bool) -> None:
     """
     problems = [*_other_version(config, folder), *_other_seed(config, folder)]
     if starts:
-        problems += [*_other_run(config, folder), *_not_writable(config, folder), *_no_greedy(config, folder)]
+        problems += [*_other_run(config, folder), *_not_writable(config, folder)]
     if problems:
         raise ConfigError(problems)
 
 
-def is_of_version_0_4(root: Path) -> bool:
-    """Whether the folder of a run is of version 0.4, whose layout this version cannot read."""
-    return any((root / name).exists() for name in ("partition/final.parquet", "policies/base/manifest.json"))
+def other_version(root: Path) -> str | None:
+    """The version of this project that made a run, if it is neither this one nor a patch of it; else None."""
+    for file in sorted(root.glob("prompts/*.parquet")):
+        with suppress(SchemaError):  # a damaged file, which the audit names
+            made = str(read_footer(file, verify=False).get("made_by", "dphrl 0.4.0")).split()[-1]
+            return None if made.split(".")[:2] == library_version("dphrl").split(".")[:2] else made
+    return None
 
 
 def _other_version(config: Config, folder: Path) -> Iterator[Problem]:
     root = Layout(config).root
-    if is_of_version_0_4(folder / root):
-        allowed = f"a name without results: {root} is a run of version 0.4, which `git checkout v0.4.0` reads"
+    if version := other_version(folder / root):
+        allowed = f"a name without results: {root} is of version {version}, which `git checkout v{version}` reads"
         yield Problem("run", show(config.run), allowed)
 
 
@@ -98,32 +97,3 @@ def _not_writable(config: Config, folder: Path) -> Iterator[Problem]:
     if not os.access(there, os.W_OK):
         allowed = "a folder that can be written to: change its permissions, or start in another folder (--directory)"
         yield Problem(Layout(config).root, f"{there}, which is read-only or another user's", allowed)
-
-
-def _no_greedy(config: Config, folder: Path) -> Iterator[Problem]:
-    """Files without any greedy response. Where some questions lack one, the sampling job says which."""
-    if not config.sampling.evaluate.greedy:
-        return
-    recorded = {
-        f"replay.{policy}.{name}": files[name]
-        for policy, files in config.replay.items()
-        for name in config.evaluate.datasets
-        if name in files
-    }
-    lacking = [key for key, path in recorded.items() if not _has_greedy(folder / path)]
-    if lacking:
-        allowed = f"false, as there is no greedy response (sample_index -1) in {', '.join(lacking)}; or record them"
-        yield Problem("sampling.evaluate.greedy", show(True), allowed)
-
-
-def _has_greedy(file: Path) -> bool:
-    """Whether recorded answers include a greedy response; true for an unreadable file, which fails in its job."""
-    try:
-        if file.suffix == ".parquet":
-            rows = pl.scan_parquet(file, glob=False)
-            has_index = "sample_index" in rows.collect_schema()
-            return has_index and rows.select((pl.col("sample_index") == -1).any()).collect().item()
-        with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            return _GREEDY.search(text) is not None
-    except (OSError, ValueError, pl.exceptions.PolarsError):
-        return True

@@ -1,9 +1,9 @@
-"""Names of policies, and the wildcards that hold such names."""
+"""Names of policies and draws."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 
 class PolicyName(NamedTuple):
@@ -37,9 +37,3 @@ BASE = PolicyName("base")
 START = PolicyName("start")
 # The draw of stage 1 (pre-samples, refinement, partition, stored responses) by the run's seed alone.
 DRAW = "main"
-
-
-class Wildcards(Protocol):
-    """Values by name: Snakemake's wildcards of a job, or a dict."""
-
-    def __getitem__(self, name: str, /) -> str: ...

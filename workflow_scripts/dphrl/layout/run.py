@@ -8,11 +8,11 @@ from itertools import product
 from pathlib import Path
 
 from dphrl.artifacts.files import database_states
-from dphrl.artifacts.tables import table_digest
+from dphrl.artifacts.kinds import KINDS, fill
+from dphrl.artifacts.tables import read_footer
 from dphrl.config.blocks.data import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.hub import OF_MODEL, HubName, data_name, model_name
-from dphrl.layout.kinds import KINDS, fill
 from dphrl.layout.names import BASE, DRAW, START, PolicyName
 
 
@@ -229,9 +229,7 @@ class Layout:
         """The content digest of the table of databases; None without one, or until it is there."""
         name = wildcards.get("dataset", self.config.train_dataset)
         table = Path(self.path("databases", dataset=name))
-        if not self.has_own_databases(wildcards) or not table.is_file():
-            return None
-        return table_digest([table], "databases")
+        return read_footer(table)["digest"] if self.has_own_databases(wildcards) and table.is_file() else None
 
     def given_partition(self, wildcards: Mapping[str, str]) -> list[str]:
         """Of a division made elsewhere, the source of the training set and the files of D_pef and D_exp."""

@@ -1,10 +1,6 @@
 """The plan of a configuration as text, and the jobs that cannot fit on its GPUs."""
 
-import math
-import time
 from collections.abc import Iterator, Sequence
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from tabulate import tabulate
@@ -12,9 +8,9 @@ from tabulate import tabulate
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem
 from dphrl.config.load import read_config
-from dphrl.config.notices import strengths
+from dphrl.config.notices import notices
 from dphrl.hub import model_config, model_name
-from dphrl.machine.progress import counted, duration
+from dphrl.machine.progress import duration
 from dphrl.plan.memory import (
     GB,
     LESS_MEMORY,
@@ -26,9 +22,8 @@ from dphrl.plan.memory import (
     phases,
     reference_phase,
     sampling_phase,
-    training_bytes,
 )
-from dphrl.plan.work import ASSUMED_PROMPTS, PLANS, Sizes, Stage, drawn_datasets, sizes_of, stages
+from dphrl.plan.work import ASSUMED_PROMPTS, PLANS, REACHED, Sizes, Stage, drawn_datasets, sizes_of, stages
 
 _ORDER = f"change, in this order: hardware.{', '.join(dict.fromkeys(key for keys in LESS_MEMORY for key in keys))}"
 
@@ -55,7 +50,6 @@ def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShap
     model = config.toy.model
     return ModelShape.from_config(
         {
-            "model_type": "llama",
             "num_hidden_layers": model.layers,
             "hidden_size": model.width,
             "num_attention_heads": model.heads,
@@ -71,7 +65,7 @@ def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None, 
     Args:
         gpu_gib: memory of a GPU; None: `hardware.gpu_gib`.
         slots: GPUs, or CPU cores, that work at the same time; None: 2, or those of the largest job.
-        tflops: 10^12 operations/s that each of them reaches; None: those of a matrix product on this machine.
+        tflops: 10^12 operations/s that each of them reaches; None: `REACHED`.
 
     Raises:
         ConfigError, ValueError: the configuration or an option is not valid.
@@ -87,16 +81,15 @@ def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None, 
     if shape is None or not planned:
         print("A run of recorded answers: it needs no model, and seconds for each thousand answers.")
         return 0
-    unit, device = ("GPU", "cuda") if gpu_gib else ("core", "cpu")
-    speed = tflops * 1e12 if tflops else product_speed(config.train.dtype, device)
+    unit = "GPU" if gpu_gib else "core"
+    speed = tflops * 1e12 if tflops else REACHED[unit]
     lines = [
         f"{config.run}: a model of {shape.parameters:,} parameters",
         *(_memory(config, shape) if gpu_gib else ()),
         f"\n{_work_table(planned, speed, unit)}\n",
         _hours(planned, speed, unit, slots),
         *_lengths(config, sizes),
-        *slow_products(config),
-        *strengths(config),
+        *notices(config),
     ]
     print("\n".join(lines))
     if gpu_gib is None:
@@ -110,40 +103,21 @@ def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None, 
     return 0
 
 
-def at_start(config: Config, folder: Path) -> Iterator[str]:
-    """Lines for a user before a run starts: the planned memory per GPU and disk of the trainings.
-
-    The embedded world has no line about memory. A run without trainings or without a model has no lines at all.
+def check_fits(config: Config, folder: Path) -> None:
+    """Check the memory of all jobs against `hardware.gpu_gib`; a model of unknown sizes is not checked.
 
     Args:
         folder: relative paths of the configuration start here.
 
     Raises:
-        ConfigError: a job cannot fit on `hardware.gpu_gib`.
+        ConfigError: a job cannot fit, or the base model has no config.json.
     """
     try:
         shape = shape_of(config, folder)
-    except ValueError as error:
-        yield f"policy.base: {error}, so memory and disk are not planned"
+    except ValueError:
         return
-    if shape is None:
-        return
-    if config.gpu_gib:
+    if shape and config.gpu_gib:
         check_memory(config, shape, config.gpu_gib)
-    if not config.methods:
-        return
-    if config.gpu_gib:
-        yield from _memory(config, shape)
-    settings = {name: Setting.of(config, name, shape) for name in config.methods}
-    disk = sum(
-        len(config.seeds(name)) * training_bytes(shape, setting, config.train, config.steps(name))
-        for name, setting in settings.items()
-    )
-    trainings = counted(config.trainings, "training")
-    yield (
-        f"Disk: at most {disk / GB:,.1f} GB for the policies and optimizer states of {trainings} "
-        f"(train.keep_state: {config.train.keep_state})"
-    )
 
 
 def check_memory(config: Config, shape: ModelShape, gpu_gib: float) -> None:
@@ -198,16 +172,13 @@ def _row(name: str, gpus: int | None, together: Sequence[Stage], speed: float) -
     jobs, drawn, passed, operations, size = (
         sum(getattr(stage, field) for stage in together) for field in ("jobs", "drawn", "passed", "operations", "size")
     )
-    hours = None if math.isnan(speed) else operations / speed / 3600
-    return name, gpus, jobs, drawn, passed, operations, hours, size / GB
+    return name, gpus, jobs, drawn, passed, operations, operations / speed / 3600, size / GB
 
 
 def _hours(planned: Sequence[Stage], speed: float, unit: str, slots: int) -> str:
-    if math.isnan(speed):
-        return f"Hours: this machine has no {unit} with torch; --tflops gives the speed that one reaches"
-    least = duration(sum(stage.operations for stage in planned) / speed / slots)
-    rate = f"{speed / 1e12:,.3g} TFLOP/s of a {unit}"
-    return f"Hours: of the model's products at {rate}; a job does more; at least {least} on {slots} {unit}s"
+    together = duration(sum(stage.operations for stage in planned) / speed / slots)
+    rate = f"{speed / 1e12:,.3g} TFLOP/s of a {unit} (--tflops)"
+    return f"Hours: of the model's products at {rate}; a job does more; {together} on {slots} {unit}s"
 
 
 def _lengths(config: Config, sizes: Sizes) -> Iterator[str]:
@@ -222,53 +193,3 @@ def _lengths(config: Config, sizes: Sizes) -> Iterator[str]:
     yield f"Mean tokens of a prompt and of a response: {', '.join(lengths)}"
     if set(config.datasets) - sizes.measured:
         yield "Lengths are measured where samples are drawn: of the training set after target presample"
-
-
-@cache
-def product_speed(dtype: str, device: str, width: int | None = None) -> float:
-    """Operations/s of one core (`cpu`) or GPU (`cuda`) in products of square matrices; nan where there is none to ask.
-
-    It is the best of twenty products, since other work makes a core slower, or of those within a second.
-    """
-    if find_spec("torch") is None:
-        return math.nan
-    import torch
-
-    if device == "cuda" and not torch.cuda.is_available():
-        return math.nan
-    width, threads, best = width or (1024 if device == "cpu" else 8192), torch.get_num_threads(), math.inf
-    torch.set_num_threads(1)
-    matrix = torch.ones(width, width, dtype=getattr(torch, dtype), device=device)
-    end = time.perf_counter() + 1
-    for _ in range(20):
-        before = time.perf_counter()
-        product = matrix @ matrix
-        product[0, 0].item()  # waits for the GPU
-        best = min(best, time.perf_counter() - before)
-        if before + best > end:
-            break
-    torch.set_num_threads(threads)
-    return 2 * width**3 / best
-
-
-def faster_dtype(width: int | None = None) -> str:
-    """The dtype in which one core computes products of square matrices faster.
-
-    A processor without bfloat16 emulates it: an EPYC of 2021 is 60 times slower in it than in float32.
-    """
-    speeds = {dtype: product_speed(dtype, "cpu", width) for dtype in ("float32", "bfloat16")}
-    # bfloat16 rounds more, so it is chosen only where it is clearly faster.
-    return "bfloat16" if speeds["bfloat16"] > 1.5 * speeds["float32"] else "float32"
-
-
-def slow_products(config: Config) -> Iterator[str]:
-    """A line for a run on CPU cores in bfloat16, if this processor emulates it."""
-    on_cores = config.gpu_gib is None and config.policy.base is not None
-    if not on_cores or "bfloat16" not in (config.engine.dtype, config.train.dtype):
-        return
-    single, half = (product_speed(dtype, "cpu") / 1e9 for dtype in ("float32", "bfloat16"))
-    if half < single:
-        yield (
-            f"engine.dtype, train.dtype: this processor emulates bfloat16, at {half:,.0f} GFLOP/s of a core; float32 "
-            f"has {single:,.0f}, so set float32"
-        )

@@ -4,8 +4,8 @@ Both are upper bounds: a scheduler ends a job that hangs or leaks, and no other 
 response is taken to be as long as `max_tokens` allows and the machine to be slow.
 `--set-resources train_segment:runtime=1440` overrides them, as docs/cluster.md explains.
 
-They depend on the configuration, on the number of prompts and on the base model's config.json. For an architecture
-outside `ModelShape`, they depend on the size of its weights. No clock and no GPU is asked.
+They depend on the configuration, on the number of prompts and on the base model's config.json. No clock and no GPU is
+asked.
 """
 
 import math
@@ -20,10 +20,8 @@ import polars as pl
 from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError
-from dphrl.layout.run import Layout
 from dphrl.plan.describe import shape_of
 from dphrl.plan.memory import (
-    BYTES,
     GB,
     ModelShape,
     Phase,
@@ -34,11 +32,11 @@ from dphrl.plan.memory import (
     policy_bytes,
     reference_phase,
     sampling_phase,
-    state_bytes,
     without_gpu,
 )
 from dphrl.plan.work import (
     PLANS,
+    REACHED,
     Sizes,
     base_tokens,
     drawn_tokens,
@@ -52,29 +50,25 @@ from dphrl.rollout.requests import REQUESTS_PER_PART
 
 # Processes of a job on one node, at most: nodes have 8 GPUs. More ranks are spread over nodes.
 _RANKS_PER_NODE: Final = 8
-# Bytes of a process without its model, at least 1.5 times the measurements of the demo on two CPU cores (`max_rss_mib`
-# in results/demo/timings): 2.4 GB for sampling with vLLM, 0.9 GB for a training with the engine transformers, 0.6 GB
-# for the reference, 0.5 GB for torch alone. A training with vLLM needs the first two together.
-_PROCESS: Final = {"sample": 4 * GB, "tensorise": 2 * GB, "train_segment": 5 * GB, "train_base": 2 * GB}
-# Bytes of CUDA's libraries, NCCL and pinned buffers in a process; not measured.
-_ON_GPU: Final = 4 * GB
+# Bytes of a process without its model: twice the 3.3 GB of a training with vLLM on two CPU cores, with room for CUDA's
+# libraries, NCCL and pinned buffers, which were not measured.
+_PROCESS: Final = 8 * GB
 # Bytes of a worker that judges answers; 0.2 GB were measured.
 _WORKER: Final = GB / 2
 # Bytes of a drawn token until its part of a sampling job is written: Python's numbers and lists in vLLM's log-probs.
 _TOKEN: Final = 200
 
-# Parameters x tokens/s that an engine draws, and operations/s of forward and backward passes: for a core a fifth of the
-# measured speed (docs/benchmarks.md), for a GPU an estimate for the slowest one. Responses of `max_tokens` are several
-# times as long as real ones: with half of these speeds, a segment of llama-sql would ask for more than two days.
+# A slow machine reaches a fifth of the operations/s of `REACHED`.
+_SLOWER: Final = 5
+# Parameters x tokens/s that an engine draws there. Responses of `max_tokens` are several times as long as real ones:
+# with half of these speeds, a segment of llama-sql would ask for more than two days.
 _GENERATION: Final = {
-    "cpu": {"vllm": 0.94e9, "transformers": 1.5e9},
-    "gpu": {"vllm": 1e13, "transformers": 1e12},
+    "core": {"vllm": 0.94e9, "transformers": 1.5e9},
+    "GPU": {"vllm": 1e13, "transformers": 1e12},
 }
-_TRAINING: Final = {"cpu": 6e9, "gpu": 3.5e13}
-_START: Final = 600.0  # seconds until an engine draws, with the compilation of its kernels
+# Minutes of each job besides its tokens: compiled kernels, and weights and states on a slow network file system.
+_START: Final = 60
 _STEP: Final = 60.0  # seconds of a training step in addition to its tokens: scoring, push, the longest response
-_DISK: Final = 1e8  # bytes/s of a slow network file system
-_LEAST, _ROUND = 30, 10  # minutes
 
 
 class Limits:
@@ -87,8 +81,7 @@ class Limits:
 
     def __init__(self, config: Config, folder: Path) -> None:
         self._config, self._folder = config, folder
-        self._machine = "cpu" if config.gpu_gib is None else "gpu"
-        self._prompts: dict[tuple[str, bool], tuple[int, float]] = {}
+        self._unit = "GPU" if config.gpu_gib else "core"
 
     def memory_mb(self, rule: str) -> int:
         """Host memory of a job of this rule on each of its nodes, in MB (10^6 bytes).
@@ -99,13 +92,11 @@ class Limits:
         hardware = self._config.hardware
         ranks = {"sample": hardware.tensor_parallel, "tensorise": hardware.reference_ranks}
         ranks |= {"train_segment": hardware.ranks}
-        each = _PROCESS[rule] + (self._bytes(rule, self._shape) if self._shape else 0)
-        if self._machine != "cpu":
-            each += _ON_GPU
+        each = _PROCESS + (self._bytes(rule, self._shape) if self._shape else 0)
         return math.ceil(min(ranks.get(rule, 1), _RANKS_PER_NODE) * each / 1e6)
 
     def minutes(self, rule: str, **wildcards: str) -> int:
-        """Minutes of a job of this rule: whole tens, at least 30, and 30 where a file cannot be read.
+        """Minutes of a job of this rule; those of its start alone where a file cannot be read.
 
         Args:
             rule: sample, tensorise, train_segment or train_base.
@@ -116,17 +107,15 @@ class Limits:
         except (OSError, ValueError, pl.exceptions.PolarsError):
             # The job that reads the file names its fault.
             seconds = 0.0
-        return max(_LEAST, math.ceil(seconds / 60 / _ROUND) * _ROUND)
+        return _START + math.ceil(seconds / 60)
 
     @cached_property
     def _shape(self) -> ModelShape | None:
-        """The shape of the base model, for an unknown architecture its parameters alone; None without a model."""
+        """The shape of the base model; None without a model, or where its config.json does not say it."""
         try:
             return shape_of(self._config, self._folder)
         except (OSError, ValueError, ConfigError):
-            files = (self._folder / str(self._config.policy.base)).glob("*.safetensors")
-            parameters = sum(file.stat().st_size for file in files if file.is_file()) // BYTES[self._config.train.dtype]
-            return ModelShape(0, 0, 0, 0, 0, 0, parameters=parameters, largest=0) if parameters else None
+            return None
 
     def _bytes(self, rule: str, shape: ModelShape) -> float:
         """Bytes of one process for its model, for its results, and for the values in between."""
@@ -149,45 +138,38 @@ class Limits:
         return read + host_bytes(shape, setting) + self._without_gpu(phases(shape, setting))
 
     def _without_gpu(self, together: list[Phase]) -> float:
-        return without_gpu(together) if self._machine == "cpu" else 0.0
+        return without_gpu(together) if self._unit == "core" else 0.0
 
     def _seconds(self, rule: str, wildcards: Mapping[str, str], shape: ModelShape) -> float:
-        """Seconds of a job of this rule."""
+        """Seconds that the tokens of a job of this rule take."""
         config, train, engines = self._config, self._config.train, self._config.engine
-        setting, speed = Setting.of(config, None, shape), _TRAINING[self._machine]
-        start = _START + policy_bytes(shape, setting) / _DISK
-        forward = 2 * shape.parameters / speed  # seconds of a token; one that is drawn takes longer
+        of_operation = _SLOWER / REACHED[self._unit]
+        forward = 2 * shape.parameters * of_operation  # of a token; one that is drawn takes longer
         if rule == "train_base":
-            return start + 3 * forward * base_tokens(config)
+            return 3 * forward * base_tokens(config)
         if rule == "sample":
             name, dataset = cast(Plan, wildcards["plan"]), wildcards["dataset"]
             plan = getattr(config.sampling, name)
             sizes = self._sizes(dataset, plan.max_tokens, plan.shards)
             drawn = drawn_tokens(config, name, dataset, sizes) * self._drawing(engines.name_of(name), shape)
-            return start + drawn + forward * sizes.prompts[dataset] * sizes.prompt_tokens[dataset]
+            return drawn + forward * sizes.prompts[dataset] * sizes.prompt_tokens[dataset]
         if rule == "tensorise":
             sizes = self._sizes(config.train_dataset, config.sampling.refine.max_tokens)
-            return start + forward * reference_tokens(config, sizes) / config.hardware.reference_ranks
+            return forward * reference_tokens(config, sizes) / config.hardware.reference_ranks
         sizes = self._sizes(config.train_dataset, train.max_tokens)
         # Subsets of equal size give the largest number of probes.
         probes = probe_tokens(config, train.segment_steps, replace(sizes, pef=sizes.pef / 2))
         drawn, passed = (train.segment_steps * tokens for tokens in step_tokens(config, wildcards["method"], sizes))
         drawn_seconds = (drawn + probes) * self._drawing(engines.name_of("rollouts"), shape)
-        passed_seconds = passed * operations_of_training(config) * shape.parameters / speed
-        # A segment reads policy and state at its start and writes them at its end.
-        files = 2 * (state_bytes(shape, setting) + policy_bytes(shape, setting)) / _DISK
-        return start + train.segment_steps * _STEP + (drawn_seconds + passed_seconds) / config.hardware.ranks + files
+        passed_seconds = passed * operations_of_training(config) * shape.parameters * of_operation
+        return train.segment_steps * _STEP + (drawn_seconds + passed_seconds) / config.hardware.ranks
 
     def _drawing(self, engine: str, shape: ModelShape) -> float:
         """Seconds of a token that an engine draws."""
-        return shape.parameters / _GENERATION[self._machine][engine]
+        return shape.parameters / _GENERATION[self._unit][engine]
 
     def _sizes(self, dataset: str, longest: int, shards: int = 1) -> Sizes:
         """The prompts of the largest shard of a dataset, all of them in D_pef, and responses as long as possible."""
-        # The table of prompts may be shorter than the dataset's file: prompts are counted again once it is there.
-        key = dataset, (self._folder / Layout(self._config).path("prompts", dataset=dataset)).exists()
-        if key not in self._prompts:
-            self._prompts[key] = prompts_of(self._config, dataset, self._folder)
-        count, tokens = self._prompts[key]
+        count, tokens = prompts_of(self._config, dataset, self._folder)
         share = math.ceil(count / shards)
         return Sizes({dataset: share}, {dataset: tokens}, {dataset: longest}, share, frozenset(), share_of_rounds=1)

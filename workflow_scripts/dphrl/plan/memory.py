@@ -24,12 +24,10 @@ _ASLEEP = 1.5 * GB  # CUDA graphs and workspace that an engine keeps while it sl
 _WORKSPACE = 1.5 * GB  # workspaces of the trainer's kernels, fragments of the allocator
 _BUCKET = 5e8  # elements of DeepSpeed's buffer for communication
 _GATHERED = 1e9  # elements of whole layers that ZeRO-3 keeps at a time
-# Float32 values of the head that exist at one time (the chunks of model/logprobs.py), and how many copies of them. On a
-# GPU a chunk is twenty times as large.
-_HEAD_CHUNK, _HEAD_COPIES = 2**22, 5
-_LARGER_CHUNK = {"larger chunk of the head": 19.0 * _HEAD_CHUNK * 4 * _HEAD_COPIES}
+# Float32 values of the head that exist at one time on a GPU (the chunks of model/logprobs.py), and copies of them.
+_HEAD_CHUNK, _HEAD_COPIES = 5 * 2**24, 5
 # Parts that only a GPU needs.
-_OF_CUDA = ("context", "engine's buffers", "workspace", "buckets", "sleeping engine", *_LARGER_CHUNK)
+_OF_CUDA = ("context", "engine's buffers", "workspace", "buckets", "sleeping engine")
 # Keys of `hardware` that save memory, from the cheapest; each is set in addition to those before it.
 LESS_MEMORY: Final[tuple[dict[str, Any], ...]] = (
     {"gradient_checkpointing": True},
@@ -41,9 +39,6 @@ LESS_MEMORY: Final[tuple[dict[str, Any], ...]] = (
     {"kv_cache_gib": 6},
     *({"ranks": ranks} for ranks in (16, 32, 64)),
 )
-
-# Decoders with RMS norms, rotary positions and a gated feed-forward layer.
-_KNOWN = ("llama", "mistral", "qwen2", "qwen3")
 
 
 @dataclass(frozen=True)
@@ -68,16 +63,16 @@ class ModelShape:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The shape that a Hugging Face config.json describes, without biases and norms of queries and keys.
+        """The shape that a Hugging Face config.json describes: a dense decoder with a gated feed-forward layer.
 
-        Raises `ValueError` for another architecture than `_KNOWN`, and for a config.json without one of the sizes.
+        Biases and norms of queries and keys are not counted.
+
+        Raises `ValueError` for a mixture of experts, and for a config.json without one of the sizes.
         """
-        kind = config.get("model_type")
-        if kind not in _KNOWN:
-            raise ValueError(f"model_type {kind!r}: sizes are known for {', '.join(_KNOWN)}")
         names = ("num_hidden_layers", "hidden_size", "vocab_size", "intermediate_size", "num_attention_heads")
-        if missing := [name for name in names if not isinstance(config.get(name), int)]:
-            raise ValueError(f"config.json lacks {', '.join(missing)}")
+        dense = not any("experts" in name for name in config)
+        if not dense or not all(isinstance(config.get(name), int) for name in names):
+            raise ValueError(f"config.json: expected a dense decoder, with {', '.join(names)}")
         layers, hidden, vocabulary, feed_forward, heads = (config[name] for name in names)
         size = config.get("head_dim") or hidden // heads
         queries, keys = heads * size, (config.get("num_key_value_heads") or heads) * size
@@ -198,7 +193,7 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
     # At stage 1 in bfloat16 DeepSpeed keeps the gradients of the last pass next to their sums in float32.
     twice = setting.zero_stage == 1 and width == 2 and not setting.offload_optimizer
     of_pass = {"gradients of a pass": 2.0 * trained} if twice else {}
-    computed = {**_gathered(shape, setting), **activations(shape, setting), **_LARGER_CHUNK}
+    computed = {**_gathered(shape, setting), **activations(shape, setting)}
     of_training = [
         Phase("start", {**context, **resident, **asleep, "largest weight": shape.largest * width}),
         Phase("generating", {**context, **resident, **engine}),
@@ -208,8 +203,7 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
     if setting.gradient_share and setting.zero_stage < 3:
         of_training.append(Phase("gradient share", {**alone, **computed, "two gradients": 2 * trained * width}))
     if setting.reference and setting.zero_stage < 3:
-        computed = {**_without_backward(shape, setting), **_LARGER_CHUNK}
-        of_training.append(Phase("reference log-probs", {**alone, **reference, **computed}))
+        of_training.append(Phase("reference log-probs", {**alone, **reference, **_without_backward(shape, setting)}))
     return of_training
 
 
@@ -229,7 +223,7 @@ def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
     """
     gathered = _gathered(shape, setting) if setting.ranks > 1 else {}
     parts = {"context": _CONTEXT, "weights": _weights(shape, setting), "workspace": _WORKSPACE, **gathered}
-    return Phase("reference", {**parts, **_without_backward(shape, setting), **_LARGER_CHUNK})
+    return Phase("reference", {**parts, **_without_backward(shape, setting)})
 
 
 def base_phase(shape: ModelShape, training: SupervisedTraining) -> Phase:

@@ -6,6 +6,7 @@ each parameter and token of a forward pass, 6 with a backward pass, 8 if the bac
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final, get_args
 
@@ -20,6 +21,9 @@ from dphrl.plan.memory import ModelShape, Setting, training_bytes
 from dphrl.sample_files.records import read_source
 
 PLANS: Final[tuple[Plan, ...]] = get_args(Plan)
+# Operations/s that updates reach: about those of a core in float32 (docs/benchmarks.md), and 140 to 380 * 10^12 were
+# measured on a GPU (docs/gpu.md).
+REACHED: Final = {"core": 3e10, "GPU": 2e14}
 # Mean tokens of a prompt and of a response: in the embedded world, and of real models, where BIRD's prompts hold whole
 # schemas.
 _OF_WORLD: Final = {"sql": (41.0, 20.0), "math": (22.0, 11.0)}
@@ -71,9 +75,8 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
             _, response_tokens[name] = _count_and_mean(files, "token_ids")
             measured.add(name)
         else:
-            _, assumed = _assumed(config, name)
             # A limit is longer than nearly all responses.
-            response_tokens[name] = min(assumed, getattr(config.sampling, plan).max_tokens / 2)
+            response_tokens[name] = min(_means(config, name)[1], getattr(config.sampling, plan).max_tokens / 2)
     partition, pef = folder / layout.path("partition", draw=DRAW), _PEF * prompts.get(train, 0)
     if partition.exists():
         pef = pl.scan_parquet(partition).filter(subset="pef").select(pl.len()).collect().item()
@@ -95,10 +98,10 @@ def prompts_of(config: Config, name: str, folder: Path) -> tuple[int, float]:
     table = folder / Layout(config).path("prompts", dataset=name)
     if table.exists():
         return _count_and_mean([table], "prompt_token_ids")
-    return _rows(config, name, folder), min(_assumed(config, name)[0], config.prompts.max_tokens)
+    return _rows(config, name, folder), min(_means(config, name)[0], config.prompts.max_tokens)
 
 
-def _assumed(config: Config, name: str) -> tuple[float, float]:
+def _means(config: Config, name: str) -> tuple[float, float]:
     """Assumed tokens of a prompt and of a response of a dataset."""
     dataset = config.datasets[name]
     return (_OF_WORLD if dataset.source == TOY else _REAL).get(dataset.task, _OF_CUSTOM_TASK)
@@ -115,11 +118,16 @@ def _rows(config: Config, name: str, folder: Path) -> int:
         return int(getattr(config.toy and config.toy.questions, name))
     if not _is_there(source, folder):
         return ASSUMED_PROMPTS
-    if source.endswith(".parquet"):
+    return _rows_of_file(folder / source)
+
+
+@cache
+def _rows_of_file(file: Path) -> int:
+    if file.suffix == ".parquet":
         # The number is in the footer. Reading the 1.8 million rows of DAPO-17k would take half a minute.
         with suppress(pl.exceptions.PolarsError):
-            return int(pl.scan_parquet(folder / source, glob=False).select(pl.len()).collect().item())
-    return len(read_source(folder / source))
+            return int(pl.scan_parquet(file, glob=False).select(pl.len()).collect().item())
+    return len(read_source(file))
 
 
 def _count_and_mean(tables: list[Path], column: str) -> tuple[int, float]:

@@ -16,15 +16,14 @@ from dphrl.report.headline import Headline, last_steps, main_metrics, metric_nam
 
 def ending(layout: Layout, current: Collection[str]) -> str:
     """The text at the end of a run whose files `current` are up to date; empty without a report among them."""
-    headline, audit = (Path(layout.path(kind, table="headline")) for kind in ("table", "audit"))
-    page = Path(layout.root, "report/index.html")
+    headline = Path(layout.path("headline"))
+    page, audit = (Path(layout.root, f"{name}/index.html") for name in ("report", "audit"))
     if str(page) not in current or not (page.exists() and headline.exists()):
         return ""
     lines = [results(read_table(headline, "headline"), layout.config.evaluate.datasets)]
     lines += [f"Note: {note}" for note in trained_on(layout.config)]
     if str(audit) in current and audit.exists():
-        passed = read_table(audit, "audit")["passed"].sum()
-        lines.append(f"The audit: all {passed:,} checks passed, {audit.with_name('index.html').resolve()}")
+        lines.append(f"The audit: all files are as they were written, {audit.resolve()}")
     return visible("\n".join(["", *lines, f"The report, with intervals: {page.resolve()}"]))
 
 

@@ -11,13 +11,13 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from dphrl.artifacts.files import replacing
-from dphrl.plan.describe import faster_dtype
 
 
 class Packaged(NamedTuple):
@@ -97,8 +97,32 @@ def demo_llm(archive: Path, folder: Path) -> Path:
         raise ValueError(f"{archive}: it is damaged ({error}); get it again with git checkout") from error
     if not (machine := folder / "machine.yaml").exists():
         with replacing(machine) as temporary:
-            temporary.write_text(_MACHINE.format(dtype=faster_dtype(_WIDTH)), encoding="utf-8")
+            temporary.write_text(_MACHINE.format(dtype=faster_dtype()), encoding="utf-8")
     return model
+
+
+def faster_dtype() -> str:
+    """The dtype in which one core computes products of square matrices faster; float32 if bfloat16 is not clearly so.
+
+    A processor without bfloat16 emulates it: an EPYC of 2021 is 60 times slower in it than in float32.
+    """
+    seconds = {dtype: _product_seconds(dtype) for dtype in ("float32", "bfloat16")}
+    return "bfloat16" if 1.5 * seconds["bfloat16"] < seconds["float32"] else "float32"
+
+
+def _product_seconds(dtype: str) -> float:
+    """Seconds of one product on one core: the least of twenty, since other work makes a core slower."""
+    import torch
+
+    threads, least = torch.get_num_threads(), float("inf")
+    torch.set_num_threads(1)
+    matrix = torch.ones(_WIDTH, _WIDTH, dtype=getattr(torch, dtype))
+    for _ in range(20):
+        before = time.perf_counter()
+        torch.mm(matrix, matrix)
+        least = min(least, time.perf_counter() - before)
+    torch.set_num_threads(threads)
+    return least
 
 
 def _write_model(folder: Path) -> None:

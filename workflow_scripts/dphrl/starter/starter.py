@@ -4,14 +4,12 @@ import json
 import math
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import yaml
 
@@ -22,11 +20,11 @@ from dphrl.config.load import load_config
 from dphrl.config.places import check_files
 from dphrl.hub import SMALL_FILES, data_name, model_name, one_file, snapshot
 from dphrl.machine.progress import counted
-from dphrl.plan.describe import at_start, faster_dtype, shape_of
+from dphrl.plan.describe import check_fits, shape_of
 from dphrl.plan.memory import LESS_MEMORY, Setting, phases
 from dphrl.sample_files.records import SourceError, read_source
 from dphrl.sizes import model_settings
-from dphrl.tasks.fields import NAMES, Fields, MalformedError, Renames
+from dphrl.tasks.fields import Fields, MalformedError, Renames
 from dphrl.tasks.ground_truth import truth_of
 from dphrl.tasks.prepare import prepare
 from dphrl.tasks.tokens import encoder
@@ -34,31 +32,6 @@ from dphrl.tasks.tokens import encoder
 if TYPE_CHECKING:
     from dphrl.starter.drawn import Drawn
 
-# Further names of fields, for files without a known name; in small letters, with "_" for blanks and "-".
-_QUESTION: Final = (
-    *("ask", "input", "instruction", "text", "question_text", "query_text", "prompt_text", "problem_statement"),
-    *("utterance", "nl_question", "nl", "q"),
-)
-_EXPECTED: Final = ("expected", "gold", "label", "reference", "target", "output", "result", "correct")
-_ANSWER: Final = (
-    *("expected_answer", "gold_answer", "reference_answer", "correct_answer", "ground_truth_answer", "answers"),
-    *_EXPECTED,
-)
-_WANTED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    SQL: {
-        "question": _QUESTION,
-        "db_id": ("db", "database", "database_id", "db_name", "database_name"),
-        "gold_sql": ("sql", "gold_query", "sql_query", "target_sql", "expected_sql", *_EXPECTED),
-    },
-    MATH: {"question": (*_QUESTION, "query"), "answer": _ANSWER},
-}
-_CUSTOM: Final = {"question": (*_QUESTION, "query"), "ground_truth": (*_EXPECTED, "answer")}
-# Fields with the same use.
-_ALSO: Final = {
-    "question": ("prompt", "messages"),
-    "answer": ("solution", "ground_truth"),
-    "gold_sql": ("ground_truth",),
-}
 _LOOKED_AT: Final = 200
 
 
@@ -66,22 +39,19 @@ class LayoutError(ValueError):
     """The fields of a file fit no task; the text names the file, its fields and the expected fields."""
 
 
-def layout_of(
-    source: str, rows: Sequence[Mapping[str, Any]], task: str | None, given: Renames
-) -> tuple[str, dict[str, Any]]:
-    """The task of a file of questions, and `fields`: our name of a field -> the file's, where it is not a known one.
+def task_of(source: str, rows: Sequence[Mapping[str, Any]], task: str | None, fields: Renames) -> str:
+    """The task of a file of questions.
 
     Args:
         task: the task, if it is known; then only its fields are looked for.
-        given: names that the user gave; they come first.
+        fields: our name of a field -> the file's, where it is not a known one.
 
     Raises:
         LayoutError: no task fits half of the first rows.
     """
-    head, reasons = rows[:_LOOKED_AT], list[str]()
+    head, lookup, reasons = rows[:_LOOKED_AT], Fields(fields), list[str]()
     for name in (task,) if task else (SQL, MATH):
-        fields = {**_renamed(head, name), **given}
-        lookup, fitting, reason = Fields(fields), 0, ""
+        fitting, reason = 0, ""
         for row in head:
             try:
                 truth_of(row, name, lookup)
@@ -89,7 +59,7 @@ def layout_of(
             except MalformedError as error:
                 reason = reason or str(error)
         if 2 * fitting >= len(head):
-            return name, fields
+            return name
         reasons.append(f"{name}: {reason}")
     expected = "; ".join(reasons)
     raise LayoutError(
@@ -99,27 +69,12 @@ def layout_of(
     )
 
 
-def _renamed(rows: Sequence[Mapping[str, Any]], task: str) -> dict[str, str]:
-    """The fields that the rows have under a name of `_WANTED`, by our name."""
-    present = [str(name) for name in dict.fromkeys(name for row in rows for name, value in row.items() if value)]
-    plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in present}
-    renames: dict[str, str] = {}
-    for ours, others in _WANTED.get(task, _CUSTOM).items():
-        known_names = [name for field_name in (ours, *_ALSO.get(ours, ())) for name in NAMES[field_name]]
-        nested = ours != "question" and "reward_model" in present
-        if nested or any(name in present for name in known_names):
-            continue
-        taken = renames.values()
-        name = next((plain[other] for other in others if other in plain and plain[other] not in taken), None)
-        if name is not None:
-            renames[ours] = name
-    return renames
-
-
 _METHOD = "dph_js"
 _DEFAULTS = {"positions": 20480, "per_step": 128}
 # Table 7 of arXiv 2509.07430: length of a response and passes over the questions. Other tasks use the values of SQL.
 _RESPONSE, _EPOCHS = {SQL: 4096, MATH: 2048}, {SQL: 4, MATH: 8}
+# Where an answer stands, as in a run without the key.
+_RULE = {SQL: "fenced", MATH: "boxed"}
 # Limits of lengths are multiples of so many tokens.
 _MULTIPLE = 64
 
@@ -153,19 +108,11 @@ class Wish:
 
 def next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
     """The commands that follow: the plan, the division of the questions, and the whole run."""
-    dphrl = "dphrl" if shutil.which("dphrl") else ".venv/bin/dphrl"
-    file = shlex.quote(str(out))
-    yield f"  {dphrl} plan {file}" + (f" --gpu-gib {gpu_gib:g} --slots {ranks}" if gpu_gib else "")
-    # make has no names with blanks.
-    if gpu_gib or file != str(out):
-        machine = "--profile profiles/gpu-node" if gpu_gib else "--cores 2"
-        run, end = ".venv/bin/snakemake", f"{machine} --configfile {file}"
-        yield f"  {run} partition {end}"
-    else:
-        run, end = "make run", f"CONFIG={out}"
-        yield f"  {run} {end} TARGET=partition"
+    options = f"{'--profile profiles/gpu-node' if gpu_gib else '--cores 2'} --configfile {shlex.quote(str(out))}"
+    yield f"  .venv/bin/dphrl plan {shlex.quote(str(out))}" + (f" --slots {ranks}" if gpu_gib else "")
+    yield f"  .venv/bin/snakemake partition {options}"
     yield "      # says how large D_pef is; where it is empty or small, lower partition.pef_min_correct"
-    yield f"  {run} {end}"
+    yield f"  .venv/bin/snakemake {options}"
 
 
 def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
@@ -198,7 +145,7 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
     if hardware := _hardware(wish, config, folder):
         text, config = configured(hardware)
     check_files(config, folder)
-    list(at_start(config, folder))
+    check_fits(config, folder)
     report = [line for dataset in read.values() for line in dataset.report(config)]
     if wish.draw:
         from dphrl.starter.drawn import draw  # with torch, which a first configuration does not need
@@ -212,7 +159,7 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
 class _Dataset(NamedTuple):
     """A file of questions: its entry in the configuration, its number of rows, and what became of them.
 
-    `lengths` are the tokens of each prompt, all 0 without transformers; `rejected` is why the first row is none.
+    `lengths` are the tokens of each prompt; `rejected` is why the first row that is none is none.
     """
 
     entry: dict[str, Any]
@@ -222,11 +169,10 @@ class _Dataset(NamedTuple):
 
     def report(self, config: Config) -> Iterator[str]:
         """Lines on its rows, and on prompts that the configuration leaves out."""
-        fields = ", ".join(f"{ours} is {theirs}" for ours, theirs in self.entry.get("fields", {}).items())
         yield (
-            f"{self.entry['source']}: {self.rows} rows, task {self.entry['task']}{f' ({fields})' if fields else ''}; "
+            f"{self.entry['source']}: {self.rows} rows, task {self.entry['task']}; "
             f"{counted(len(self.lengths), 'prompt')}{f' (rejected: {self.rejected}, ...)' if self.rejected else ''}, "
-            + (f"at most {max(self.lengths)} tokens" if any(self.lengths) else "not measured without transformers")
+            f"at most {max(self.lengths)} tokens"
         )
         limit = config.prompts.max_tokens
         if longer := sum(length > limit for length in self.lengths):
@@ -239,7 +185,7 @@ def _dataset(wish: Wish, source: str, folder: Path, model: "_Model") -> _Dataset
     if file is None or not file.is_file():
         raise FileNotFoundError(f"{source}: there is no such file; expected questions in .jsonl, .json or .parquet")
     rows = read_source(file)
-    task, fields = layout_of(source, rows, wish.task, wish.fields)
+    task = task_of(source, rows, wish.task, wish.fields)
     entry: dict[str, Any] = {"task": task, "source": source}
     databases = None
     if task == SQL:
@@ -250,9 +196,9 @@ def _dataset(wish: Wish, source: str, folder: Path, model: "_Model") -> _Dataset
                 f"{source}: expected its databases, {where}/<db_id>/<db_id>.sqlite: name their folder with --databases"
             )
         entry |= {"databases": wish.databases} if wish.databases else {}
-    entry |= {"fields": fields} if fields else {}
+    entry |= {"fields": dict(wish.fields)} if wish.fields else {}
     try:
-        made = prepare(rows, task, source, model.encode, sys.maxsize, fields=fields, databases=databases)
+        made = prepare(rows, task, source, model.encode, sys.maxsize, fields=wish.fields, databases=databases)
     except SourceError as error:
         raise LayoutError(f"{error}. --field question=THEIRS names it") from None
     rejected = made.rejected.row(0, named=True)["detail"] if made.rejected.height else ""
@@ -261,16 +207,11 @@ def _dataset(wish: Wish, source: str, folder: Path, model: "_Model") -> _Dataset
 
 @dataclass(frozen=True)
 class _Model:
-    """Of a model: its kind, whether its tokenizer has a chat template, how long a sequence may be, and its dtype.
+    """Of a model: the template of its prompts, how long a sequence may be, and what makes tokens of messages."""
 
-    `dtype` is None for the default, bfloat16; `encode` makes tokens of messages, and is None without transformers.
-    """
-
-    kind: str
-    chat: bool
+    template: Literal["chat", "plain"]
     positions: int
-    dtype: str | None
-    encode: Callable[[list[dict[str, str]]], list[int]] | None
+    encode: Callable[[list[dict[str, str]]], list[int]]
 
 
 def _model(wish: Wish, folder: Path) -> _Model:
@@ -284,17 +225,16 @@ def _model(wish: Wish, folder: Path) -> _Model:
     tokenizer = place / "tokenizer_config.json"
     in_tokenizer = tokenizer.is_file() and "chat_template" in json.loads(tokenizer.read_text(encoding="utf-8"))
     chat = in_tokenizer or (place / "chat_template.jinja").is_file()
-    encode = encoder(place, "chat" if chat else "plain") if find_spec("transformers") else None
+    template: Literal["chat", "plain"] = "chat" if chat else "plain"
     positions = min(settings.get("max_position_embeddings") or _DEFAULTS["positions"], _DEFAULTS["positions"])
-    dtype = "float32" if wish.gpu_gib is None and faster_dtype(settings.get("hidden_size")) == "float32" else None
-    return _Model(str(settings.get("model_type")), chat, positions, dtype, encode)
+    return _Model(template, positions, encoder(place, template))
 
 
 def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
-    """The keys of the block `hardware` that are needed."""
+    """The keys of the block `hardware`, with those that save memory as far as they are needed."""
     if wish.gpu_gib is None:
         return {"gpu_gib": None, "kv_cache_gib": 2}
-    own = {"gpu_gib": wish.gpu_gib} if wish.gpu_gib != config.hardware.gpu_gib else {}
+    own = {"gpu_gib": wish.gpu_gib}
     try:
         shape = shape_of(config, folder)
     except ValueError:
@@ -317,42 +257,37 @@ def _text(
     hardware: Mapping[str, Any],
     drawn: "Drawn | None" = None,
 ) -> str:
-    """The configuration: the template of the task, without the lines that have no value."""
+    """The configuration: the template of the task with its values."""
     datasets = {name: dataset.entry for name, dataset in read.items()}
     task, longest = datasets["train"]["task"], max(max(dataset.lengths) for dataset in read.values())
-    # Half of the positions are for prompts where these were not measured, else at most three quarters.
-    prompt = min(_MULTIPLE * math.ceil(longest / _MULTIPLE), 3 * model.positions // 4) or model.positions // 2
+    # At most three quarters of the positions are for prompts.
+    prompt = min(_MULTIPLE * math.ceil(longest / _MULTIPLE), 3 * model.positions // 4)
     response = min(_RESPONSE.get(task, _RESPONSE[SQL]), model.positions - prompt)
-    scoring: dict[str, Any] | None = {"custom": {task: {"source": wish.scorer}}} if wish.scorer else None
-    if drawn:
-        scoring = scoring or {task: {"answer": drawn.rule}}
     if drawn and drawn.response_tokens:
         response = min(drawn.response_tokens, model.positions - prompt)
-    prompts = {"template": None if model.chat else "plain", "max_tokens": prompt}
-    name = None if wish.gpu_gib else "transformers"
-    engine = {"name": name, "max_model_len": prompt + response, "dtype": model.dtype}
+    custom = {"custom": {task: {"source": wish.scorer}}}
+    engine, dtype = ("vllm", "bfloat16") if wish.gpu_gib else ("transformers", "float32")
     values = {
         "run": re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run",
         "model": wish.model,
-        "test": None,
-        **datasets,
         "evaluated": "test" if "test" in datasets else "train",
-        "scoring": scoring,
-        "prompts": {key: value for key, value in prompts.items() if value},
-        "engine": {key: value for key, value in engine.items() if value},
+        "scoring": custom if wish.scorer else {task: {"answer": drawn.rule if drawn else _RULE[task]}},
+        "template": model.template,
+        "prompt": prompt,
+        "engine": engine,
+        "dtype": dtype,
+        "both": prompt + response,
         "tokens": response,
-        "threshold": 7 if model.kind.startswith("qwen") else 6,
-        "dtype": model.dtype,
-        "hardware": hardware or None,
+        "hardware": hardware,
         **schedule,
     }
     template = Path(__file__).with_name("templates") / ("math.yaml" if task == MATH else "sql.yaml")
-    lines = template.read_text(encoding="utf-8").splitlines()
-    absent = {f"${name}" for name, value in values.items() if value is None}
-    kept = [line for line in lines if not absent & set(re.findall(r"\$\w+", line))]
-    # `passes` is in a comment.
-    flows = {name: value if name == "passes" else _flow(value) for name, value in values.items()}
-    return Template("\n".join([*kept, ""])).substitute(flows)
+    lines = {
+        "datasets": "\n".join(f"  {name}: {_flow(entry)}" for name, entry in datasets.items()),
+        "passes": schedule["passes"],
+    }
+    flows = {name: _flow(value) for name, value in values.items()}
+    return Template(template.read_text(encoding="utf-8")).substitute(flows | lines)
 
 
 def _schedule(task: str, rows: int, per_step: int) -> dict[str, Any]:
@@ -360,11 +295,12 @@ def _schedule(task: str, rows: int, per_step: int) -> dict[str, Any]:
     if per_step >= _DEFAULTS["per_step"]:
         epochs = _EPOCHS.get(task, _EPOCHS[SQL])
         segment = max(round(epochs * rows / per_step / 8), 1)
-        steps: dict[str, Any] = {"steps": 8 * segment, "segment": segment, "every": 2 * segment}
-        none = dict.fromkeys(("questions", "stored"))
-        return steps | none | {"passes": f"{epochs} passes over {rows} questions, as in the paper"}
-    steps = {"steps": 16, "segment": 8, "every": 16, "questions": per_step, "stored": 2 * per_step}
-    return steps | {"passes": "two to four passes over few questions; the paper has 208 steps of 128"}
+        steps = {"steps": 8 * segment, "segment": segment, "every": 2 * segment}
+        passes = f"{epochs} passes over {rows} questions, as in the paper"
+    else:
+        steps = {"steps": 16, "segment": 8, "every": 16}
+        passes = "two to four passes over few questions; the paper has 208 steps of 128"
+    return {**steps, "questions": per_step, "stored": 2 * per_step, "passes": passes}
 
 
 def _flow(value: Any) -> str:
