@@ -2,9 +2,9 @@
 import snakemake
 from snakemake.logging import logger
 
+from dphrl.artifacts.files import from_the_future
 from dphrl.artifacts.manifest import remove_folders
 from dphrl.config.notices import notices
-from dphrl.machine.clock import from_the_future
 from dphrl.report.terminal import ending
 from dphrl.tasks.partition_counts import shortages
 

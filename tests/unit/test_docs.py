@@ -26,7 +26,7 @@ from small_run import build
 from dphrl import scoring
 from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.cli import COMMANDS, main
-from dphrl.config.keys import known_paths
+from dphrl.config.keys import known_keys
 from dphrl.config.load import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,7 +157,7 @@ def test_the_site_has_every_key_table_rule_and_public_name(site: Path) -> None:
     def shown(page: str) -> str:
         return (site / "reference" / page / "index.html").read_text(encoding="utf-8")
 
-    assert [key for key in known_paths() if f">{html.escape(key)}<" not in shown("configuration")] == []
+    assert [key for key, _ in known_keys() if f">{html.escape(key)}<" not in shown("configuration")] == []
     of_files = SCHEMAS.keys() - {"costs"}  # a table of the report page
     assert [name for name in of_files if f"<code>{name}</code>" not in shown("artifacts")] == []
     rules = {name for file in (ROOT / "rules").glob("*.smk") for name in re.findall(r"rule (\w+):", file.read_text())}

@@ -2,13 +2,23 @@
 
 import hashlib
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from dphrl.artifacts.files import link_files, list_databases, replacing, replacing_folder, sha256_file, write_text
+from dphrl.artifacts.files import (
+    from_the_future,
+    link_files,
+    list_databases,
+    replacing,
+    replacing_folder,
+    sha256_file,
+    write_text,
+)
 from dphrl.artifacts.manifest import (
     ManifestError,
     folder_of,
@@ -41,6 +51,18 @@ def test_the_digests_of_databases_do_not_depend_on_the_threads(tmp_path: Path) -
     alone = list_databases(tmp_path, 1)
     assert len(alone) == 2
     assert alone == list_databases(tmp_path, 4)
+
+
+def test_files_of_the_future_are_named(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.jsonl", "b.jsonl", "missing.jsonl")]
+    for file in files[:2]:
+        file.touch()
+    assert from_the_future(map(str, [*files, tmp_path])) is None
+    for file in files[:2]:
+        os.utime(file, (time.time() + 3600,) * 2)
+    message = from_the_future(map(str, files))
+    assert message is not None
+    assert message.startswith(f"{files[0]} and 1 more: its time is in the future.")
 
 
 @pytest.mark.parametrize("error", [ValueError, Interrupted])

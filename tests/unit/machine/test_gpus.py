@@ -12,19 +12,19 @@ from dphrl.machine.gpus import take_gpus
 EIGHT = ",".join(map(str, range(8)))
 JOB = """
 import os, sys, time
-from pathlib import Path
 from dphrl.machine.gpus import take_gpus
-number, locks, seconds = int(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-taken = take_gpus(number, locks)
+number, seconds = int(sys.argv[1]), float(sys.argv[2])
+taken = take_gpus(number)
 print(time.time(), os.environ.get("CUDA_VISIBLE_DEVICES", ""), flush=True)
 time.sleep(seconds)
 print(time.time(), flush=True)
 """
 
 
-def job(number: int, locks: Path, seconds: float, visible: str = EIGHT) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", JOB, str(number), str(locks), str(seconds)]
-    environment = {"CUDA_VISIBLE_DEVICES": visible, "PYTHONPATH": ":".join(sys.path), "PATH": ""}
+def job(number: int, cache: Path, seconds: float, visible: str = EIGHT) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", JOB, str(number), str(seconds)]
+    environment = {"CUDA_VISIBLE_DEVICES": visible, "XDG_CACHE_HOME": str(cache)}
+    environment |= {"PYTHONPATH": ":".join(sys.path), "PATH": ""}
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -73,16 +73,17 @@ def test_only_visible_gpus_are_taken(tmp_path):
     assert held(job(2, tmp_path, 0, "5,GPU-8932f937"))[2] == ["5", "GPU-8932f937"]
 
 
-def test_too_few_gpus_are_named(tmp_path, monkeypatch):
+def test_too_few_gpus_are_named(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     with pytest.raises(ValueError, match=r"needs 4 GPUs, and this machine shows 2 \(0, 1\): lower hardware.ranks"):
-        take_gpus(4, tmp_path)
+        take_gpus(4)
 
 
 @pytest.mark.parametrize(("number", "visible"), [(0, "0,1"), (2, ""), (2, "-1"), (1, "NoDevFiles")])
 def test_nothing_is_taken_without_need_or_gpus(tmp_path, monkeypatch, number, visible):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert take_gpus(number, tmp_path) == []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert take_gpus(number) == []
     assert not any(tmp_path.iterdir())
 
 
@@ -93,9 +94,9 @@ def test_locks_have_the_names_of_the_cards(tmp_path, monkeypatch):
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}:/bin:/usr/bin")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    locks = tmp_path / "locks"
-    locks.mkdir()
-    assert take_gpus(1, locks) == ["0"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert take_gpus(1) == ["0"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert take_gpus(1, locks) == ["1"]
-    assert {path.name for path in locks.iterdir()} == {"queue", "GPU-aa", "GPU-bb"}
+    assert take_gpus(1) == ["1"]
+    locks = (tmp_path / "cache/dphrl/gpus").glob("*/*")
+    assert {path.name for path in locks} == {"queue", "GPU-aa", "GPU-bb"}

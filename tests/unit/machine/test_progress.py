@@ -72,8 +72,8 @@ def test_the_speed_is_that_of_the_items_of_this_process(restored: int, out: io.S
     assert out.getvalue().splitlines()[-1].endswith("2 min < 5 min")
 
 
-def test_a_silent_bar_says_nothing(out: io.StringIO) -> None:
-    bar = ProgressLines(1, None, "steps", silent=True)
+def test_a_bar_without_a_label_says_nothing(out: io.StringIO) -> None:
+    bar = ProgressLines(1, None, "steps")
     bar.update()
     bar.close()
     assert out.getvalue() == ""

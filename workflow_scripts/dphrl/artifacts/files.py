@@ -1,4 +1,4 @@
-"""Files and folders: the sha256 of a file, and atomic writes."""
+"""Files and folders: the sha256 of a file, times in the future, and atomic writes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dphrl.machine.private import UnsafeFolderError, make_private
-
 PARTS = ".parts"
-# Of digests, in the folder in which Snakemake runs. A copy of the results brings none with it.
+# Digests by file, in the folder in which Snakemake runs. A copy of the results brings none with it.
 _REMEMBERED = Path(".snakemake", "dphrl-sha256")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# The clock of a file server may be ahead by seconds.
+_TOLERANCE_S = 60.0
 
 
 def sha256_file(path: Path) -> str:
@@ -36,12 +37,8 @@ def remembered_sha256(path: Path) -> str:
     sampling jobs of `llama-math` four hours.
 
     No program can set this time, so a file with a restored time of modification, or another file under this name, is
-    read. Without a `.snakemake` in the current folder, or if other users may write there, every call reads the file.
+    read.
     """
-    try:
-        make_private(_REMEMBERED)
-    except (OSError, UnsafeFolderError):
-        return sha256_file(path)
     # Before the file is read: of a file that changes meanwhile the digest is not found again.
     status, place = path.stat(), os.fspath(path.absolute())
     state = json.dumps([place, status.st_size, status.st_ctime_ns])
@@ -67,6 +64,19 @@ def visible_files(folder: Path) -> Iterator[Path]:
 def listed(file: Path, sha256: str | None = None) -> dict[str, Any]:
     """Size and sha256 of a file, as footers and manifests list it; a sha256 that is given is not computed again."""
     return {"size": file.stat().st_size, "sha256": sha256 or sha256_file(file)}
+
+
+def from_the_future(files: Iterable[str]) -> str | None:
+    """The message about the inputs of a run that are newer than the clock; None without any.
+
+    Snakemake ends a run after a job whose output is older than its input.
+    """
+    latest = time.time() + _TOLERANCE_S
+    ahead = sorted({file for file in files if Path(file).is_file() and Path(file).stat().st_mtime > latest})
+    if not ahead:
+        return None
+    more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+    return f"{ahead[0]}{more}: its time is in the future. Set it (touch {ahead[0]}), or set the clock of this machine"
 
 
 @contextmanager

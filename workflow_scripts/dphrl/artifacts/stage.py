@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import resource
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -217,11 +216,11 @@ class Stage:
 
         Finished child processes count, such as the ranks of a training.
         """
+        # In KiB on Linux, where the workflow runs.
         peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        kib = max(peaks) / (1 if sys.platform == "linux" else 1024)
         rate = tokens / seconds if tokens is not None and seconds > 0 else None
         row = {"stage": self.name, "part": part, "seconds": seconds, "tokens": tokens, "tokens_per_s": rate}
-        self.timings.append({**row, "max_rss_mib": kib / 1024})
+        self.timings.append({**row, "max_rss_mib": max(peaks) / 1024})
 
     def write_timings(self, path: str) -> None:
         """Write the timings table, the only artifact whose bytes differ between equal runs.

@@ -126,17 +126,6 @@ def _seal_of(path: Path) -> tuple[int, str, str]:
         return at, content[at : at + _HEX].decode(errors="replace"), digest.hexdigest()
 
 
-def _check_seal(path: Path) -> None:
-    """Compare the sha256 in the footer of a table with the other bytes of the file.
-
-    Raises:
-        ValueError: there is none, or it is another one.
-    """
-    _, written, now = _seal_of(path)
-    if written != now:
-        raise ValueError(f"{written[:12]} in its footer, {now[:12]} now")
-
-
 def read_footer(path: Path, *, verify: bool = True) -> dict[str, Any]:
     """The footer of a table; with `verify`, after a check of all bytes of the file.
 
@@ -145,7 +134,9 @@ def read_footer(path: Path, *, verify: bool = True) -> dict[str, Any]:
     """
     try:
         if verify:
-            _check_seal(path)
+            _, written, now = _seal_of(path)
+            if written != now:
+                raise ValueError(f"{written[:12]} in its footer, {now[:12]} now")
         footer: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_FOOTER])
     except _UNREADABLE as error:
         raise SchemaError(

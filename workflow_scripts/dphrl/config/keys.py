@@ -50,8 +50,3 @@ def known_keys(node: Node = SCHEMA, path: str = "") -> Iterator[tuple[str, Node]
         yield from known_keys(inner, key)
     if "properties" not in node and (each := entry(node)):
         yield from known_keys(each, path + ("[]" if "items" in node else ".<name>"))
-
-
-def known_paths() -> Iterator[str]:
-    """The paths of all keys."""
-    return (path for path, _ in known_keys())

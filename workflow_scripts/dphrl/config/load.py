@@ -17,7 +17,7 @@ from dphrl.config.checks import problems_between_blocks
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, nearest, show
 from dphrl.config.files import Files, merged, name_files, read_files, read_yaml
-from dphrl.config.keys import block_at, known_paths
+from dphrl.config.keys import block_at, known_keys
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"
@@ -111,7 +111,7 @@ def _unknown_key(location: Sequence[str | int], value: object) -> Problem:
     siblings = sorted(block_at(block)["properties"])
     # Of two keys with one name, the one in the same block is meant, else the one in fewer blocks; none in a list.
     paths = [_dotted([*block, name]) for name in siblings]
-    paths += sorted((path for path in known_paths() if "[" not in path), key=lambda path: path.count("."))
+    paths += sorted((path for path, _ in known_keys() if "[" not in path), key=lambda path: path.count("."))
     by_name = {path.rpartition(".")[2]: path for path in reversed(paths)}
     name = nearest(str(key), by_name)
     allowed = f"no such key; known here: {', '.join(siblings)}"

@@ -18,15 +18,14 @@ _POLL_SECONDS = 1.0
 _held: list[int] = []
 
 
-def take_gpus(number: int, locks: Path | None = None) -> list[str]:
+def take_gpus(number: int) -> list[str]:
     """Wait until `number` GPUs are free, and make them the only ones that this process and its children see.
 
     Call it before CUDA starts. Which GPUs there are says CUDA_VISIBLE_DEVICES, as a user or a scheduler sets it, else
-    nvidia-smi. All jobs that use the same locks get different GPUs; jobs of other users are not seen.
+    nvidia-smi. All jobs of this user on this machine get different GPUs; jobs of other users are not seen.
 
     Args:
         number: 0 takes none and changes nothing.
-        locks: folder of the lock files, which only this user can write to; None: the folder of this user and machine.
 
     Returns:
         Their entries for CUDA_VISIBLE_DEVICES, in its order; none on a machine without GPUs.
@@ -42,7 +41,7 @@ def take_gpus(number: int, locks: Path | None = None) -> list[str]:
             f"this job needs {number} GPUs, and this machine shows {len(gpus)} ({', '.join(gpus)}): lower"
             f" hardware.ranks or hardware.tensor_parallel, or set {_VISIBLE} to more"
         )
-    locks = locks or private_folder(f"gpus/{os.uname().nodename}")
+    locks = private_folder(f"gpus/{os.uname().nodename}")
     # First come, first served: else jobs that need one GPU would pass one that waits for several.
     queue = _open(locks / "queue")
     fcntl.flock(queue, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Folders that no other user can write to: compiled code that jobs load again, locks, digests of files."""
+"""Folders that no other user can write to: compiled code that jobs load again, locks of GPUs, temporary files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -54,7 +54,8 @@ def private_folder(name: str) -> Path:
     for place in _places():
         try:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            make_private(place)
+            place.mkdir(mode=0o700, exist_ok=True)
+            _check(place)
             folder = place / name
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
@@ -67,24 +68,13 @@ def private_folder(name: str) -> Path:
     )
 
 
-def make_private(folder: Path) -> None:
-    """Make a folder of this user with mode 0700, if it is not there; the folder above it must be.
-
-    Raises:
-        UnsafeFolderError: it belongs to another user, is a link, or others may use it.
-        OSError: it cannot be made.
-    """
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    status, above = folder.lstat(), folder.parent.stat().st_mode
+def _check(folder: Path) -> None:
+    status = folder.lstat()
     is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    is_shared = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    is_replaceable = above & stat.S_IWOTH and not above & stat.S_ISVTX
-    if not is_ours or is_shared or is_replaceable:
+    if not is_ours or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UnsafeFolderError(
-            f"{folder}: expected a folder of mode 700 that belongs to user {os.geteuid()}, where nobody else can"
-            " replace it. Jobs load code from it: remove it, or set XDG_CACHE_HOME to a folder"
-            " that only you can write to"
+            f"{folder}: expected a folder of mode 700 that belongs to user {os.geteuid()}. Jobs load code from it:"
+            " remove it, or set XDG_CACHE_HOME to a folder that only you can write to"
         )
 
 

@@ -16,9 +16,8 @@ class ProgressLines:
 
     Args:
         total: number of items.
-        label: the beginning of each line.
+        label: the beginning of each line; None prints nothing.
         unit: name of the items.
-        silent: print nothing.
         clock: seconds.
 
     Attributes:
@@ -27,17 +26,11 @@ class ProgressLines:
     """
 
     def __init__(
-        self,
-        total: int,
-        label: str | None,
-        unit: str,
-        *,
-        silent: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        self, total: int, label: str | None, unit: str, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.n = 0
         self.initial: int | None = None
-        self._total, self._label, self._unit, self._silent = total, label, unit, silent
+        self._total, self._label, self._unit = total, label, unit
         self._clock, self._began, self._text = clock, clock(), ""
         self._print()
 
@@ -69,7 +62,7 @@ class ProgressLines:
         # By the mean speed since the start: a moving mean would count an item from the last printed line on.
         remaining = duration(seconds * left / done) if done > _FORESEEABLE * (done + left) else "?"
         share = f"{self.n / max(self._total, 1):4.0%} {self.n}/{self._total} {self._unit}"
-        if not self._silent:
+        if self._label is not None:
             parts = [f"{self._label}: {share}", f"{duration(seconds)} < {remaining}", self._text]
             print(", ".join(filter(None, parts)), file=stream(), flush=True)
 
@@ -104,11 +97,9 @@ def send_to(file: TextIO) -> None:
     _stream = file
 
 
-def log_to(path: str) -> TextIO:
-    """Send progress to the terminal, which is returned, and all other output, the engines' C++ included, to a log."""
-    terminal = os.fdopen(os.dup(2), "w", buffering=1)
-    send_to(terminal)
+def log_to(path: str) -> None:
+    """Send progress to the terminal, and all other output, the engines' C++ included, to a log."""
+    send_to(os.fdopen(os.dup(2), "w", buffering=1))
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
-    return terminal

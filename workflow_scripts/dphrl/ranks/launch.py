@@ -21,11 +21,19 @@ from torch.distributed import TCPStore
 
 from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.machine.progress import stream
-from dphrl.ranks import end_with_parent, process
+from dphrl.ranks import process
 
 _LOCALHOST = "127.0.0.1"
 # Gives each task of srun the variables that torchrun would set: its number among all, and on its node.
 _SET_RANKS = 'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID"; exec "$0" "$@"'
+# Becomes the program in its arguments, which Linux then kills when the process of the first argument, its parent, ends.
+# Not a function between fork and exec: that needs a full fork, which Linux refuses to large processes.
+_END_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG of <linux/prctl.h>
+if os.getppid() == int(sys.argv[1]):  # A parent that ended before the call sends no signal.
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
 _POLL_SECONDS = 0.1
 _DEVICES = Path("/dev")
 
@@ -138,7 +146,7 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
         tasks = [f"--nodes={nodes.number}", f"--ntasks={ranks}", f"--ntasks-per-node={per_node}"]
         launcher = [*shlex.split(nodes.launcher), *tasks, "--kill-on-bad-exit=1", "sh", "-c", _SET_RANKS]
         commands = [(nodes.launcher, [*launcher, *program], {})]
-    wrapper = [sys.executable, "-I", "-S", str(end_with_parent.__file__), str(os.getpid())]
+    wrapper = [sys.executable, "-I", "-S", "-c", _END_WITH_PARENT, str(os.getpid())]
     processes: dict[str, subprocess.Popen[bytes]] = {}
     statuses: list[int | None] = [None]
     try:

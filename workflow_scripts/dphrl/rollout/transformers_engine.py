@@ -59,7 +59,7 @@ class TransformersEngine:
         responses = [self._response(request, tuples) for request in requests]
         # The longest prompts first: a batch then needs little padding. Equal prompts follow each other and share it.
         waiting = deque(sorted(responses, key=lambda response: (-len(response.prompt), response.prompt)))
-        progress, drawn = ProgressLines(len(responses), label, "responses", silent=label is None), 0
+        progress, drawn = ProgressLines(len(responses), label, "responses"), 0
         with torch.inference_mode():
             stopped = {"stopped": self._has_stop_text} if self._stop else {}
             batch = Batch(self._model, self._ends, self._max_cached_tokens, **stopped)

@@ -70,7 +70,7 @@ class Segment:
         if first == 1:
             self._probe(0, sync)
         rows: list[tuple[int, str, float]] = []
-        progress = ProgressLines(last - first + 1, label, "steps", silent=rank() > 0)
+        progress = ProgressLines(last - first + 1, None if rank() else label, "steps")
         self.at_work = progress.at_work
         for step in range(first, last + 1):
             before = dict(self.seconds), dict(self.tokens)
