@@ -300,6 +300,7 @@ def test_depth_is_that_of_the_parentheses_which_the_parser_sees() -> None:
     assert program_class("SELECT '" + "(" * 50 + "' /* " + "(" * 50 + ' */ AS "' + "(" * 50 + '"') is not None
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not TEXT2SQL.is_dir(), reason=f"no data at {TEXT2SQL}: set DPHRL_TEST_DATA")
 def test_no_gold_of_spider_and_bird_is_too_deep_for_a_class() -> None:
     golds = {
