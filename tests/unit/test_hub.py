@@ -275,7 +275,7 @@ def test_a_first_configuration_by_names_alone(hub: Hub, tmp_path: Path) -> None:
     assert config["datasets"]["train"] == {"task": "math", "source": data}
     # No request is made for weights, and the template of the chat is seen.
     assert not any(file == "model.safetensors" for file, _ in hub.ranges)
-    assert "template" not in config.get("prompts", {})
+    assert config["prompts"]["template"] == "chat"
     assert lines.startswith(f"{data}: 1 rows, task math")
     with pytest.raises(ConfigError, match="a model of the hub"):
         starter(Wish("mine", data, "no/folder/here"), tmp_path)

@@ -1,13 +1,16 @@
 """SQL sees one fixed time, whichever way it asks for it; all other dates are SQLite's own."""
 
 import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dphrl.scoring import SqlScorer
-from dphrl.scoring.sql.sandbox import Limits, Sandbox
+from dphrl.scoring.sql.sandbox import Execution, Limits, Sandbox
 
 LIMITS = Limits(max_steps=10**7, timeout_s=30.0, max_rows=100, max_bytes=10**6)
 NEW_YEAR, SECONDS, DAYS = "2020-01-01", 1577836800, 2458849.5
@@ -28,6 +31,13 @@ def database(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def execute() -> Iterator[Callable[[Path, str], Execution]]:
+    """Runs SQL in another process: the limit of memory that a sandbox sets holds for all of its process."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        yield lambda database, sql: process.submit(Sandbox.execute, Sandbox(LIMITS), str(database), sql).result()
+
+
 @pytest.mark.parametrize(
     ("expressions", "values"),
     [
@@ -44,20 +54,26 @@ def database(tmp_path: Path) -> Path:
         ("(SELECT count(*) FROM t WHERE strftime('%m', born) = '05')", (1,)),
     ],
 )
-def test_sql_sees_a_fixed_time(database: Path, expressions: str, values: tuple[Any, ...]) -> None:
-    execution = Sandbox(LIMITS).execute(str(database), f"SELECT {expressions} FROM t")
+def test_sql_sees_a_fixed_time(
+    database: Path, execute: Callable[[Path, str], Execution], expressions: str, values: tuple[Any, ...]
+) -> None:
+    execution = execute(database, f"SELECT {expressions} FROM t")
     assert (execution.outcome, execution.rows) == ("ok", [values])
 
 
 @pytest.mark.skipif(sqlite3.sqlite_version_info < (3, 43), reason="this SQLite has neither `subsec` nor timediff")
-def test_sql_sees_a_fixed_time_in_functions_of_newer_versions(database: Path) -> None:
+def test_sql_sees_a_fixed_time_in_functions_of_newer_versions(
+    database: Path, execute: Callable[[Path, str], Execution]
+) -> None:
     sql = "SELECT datetime('subsec'), unixepoch('now', 'subsec'), timediff('now', '2019-01-01')"
     rows = [(f"{NEW_YEAR} 00:00:00.000", float(SECONDS), "+0001-00-00 00:00:00.000")]
-    assert Sandbox(LIMITS).execute(str(database), sql).rows == rows
+    assert execute(database, sql).rows == rows
 
 
-def test_a_view_calls_no_function_that_a_query_may_not_call(database: Path) -> None:
-    assert Sandbox(LIMITS).execute(str(database), "SELECT number FROM chance").outcome == "refused"
+def test_a_view_calls_no_function_that_a_query_may_not_call(
+    database: Path, execute: Callable[[Path, str], Execution]
+) -> None:
+    assert execute(database, "SELECT number FROM chance").outcome == "refused"
 
 
 def test_local_time_is_that_of_no_machine(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
