@@ -55,6 +55,6 @@ rule audit:
     params:
         code=code("audit.py"),
     message:
-        "auditing the files"
+        "auditing the artifacts"
     script:
         "../workflow_scripts/audit.py"
