@@ -191,15 +191,6 @@ def test_a_removed_method_reruns_tables_and_pages_alone(pristine: Workflow) -> N
     assert not [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
 
 
-def test_the_old_name_of_a_key_is_refused_and_the_new_name_reruns_nothing(pristine: Workflow) -> None:
-    methods = yaml.safe_load(pristine.config.read_text())["methods"]
-    grpo = {"online" if key == "rollout_on" else key: value for key, value in methods["grpo"].items()}
-    old = pristine.configured(methods={"grpo": grpo})
-    assert old.start("--dry-run").wait() == 1
-    assert "renamed to methods.grpo.rollout_on" in old.output()
-    assert pristine.configured(methods=methods).plan() == []
-
-
 def test_removed_tables_are_made_again_without_a_training(finished: Workflow) -> None:
     tables = finished.results / "tables"
     files = [str(file.relative_to(finished.folder)) for file in tables.rglob("*") if file.is_file()]
