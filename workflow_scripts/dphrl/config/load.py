@@ -21,7 +21,7 @@ from dphrl.config.keys import block_at, known_keys
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"
-# What is allowed, where pydantic has a word of Python.
+# Allowed values in words of YAML, where pydantic names a Python type.
 _BLOCK = "a block of keys ({} has all defaults)"
 _LIST = "a list, in brackets"
 _ALLOWED = {"model_type": _BLOCK, "dict_type": _BLOCK, "list_type": _LIST, "tuple_type": _LIST}

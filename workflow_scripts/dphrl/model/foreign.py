@@ -35,7 +35,7 @@ def import_checkpoint(weights: Path, checked: Path, base: Path, *files: Path) ->
     from dphrl.model.checkpoint import check_base, check_same_tokenizer
 
     names = {file.name for file in files}
-    # An adapter that was not saved with a tokenizer has that of its base.
+    # An adapter saved without a tokenizer uses the tokenizer of its base.
     if "tokenizer_config.json" in names or SETTINGS not in names:
         check_same_tokenizer(files[0].parent, base)
     if SETTINGS in names:
