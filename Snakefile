@@ -5,10 +5,10 @@ from snakemake.logging import logger
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
-from dphrl.config.files import merged, name_files, read_files
+from dphrl.config.yaml_files import merged, name_files, read_files
 from dphrl.config.load import check_planned, load_config
 from dphrl.config.places import check_files
-from dphrl.layout.folder import check_folder
+from dphrl.store.folder import check_folder
 from dphrl.plan.describe import check_fits
 
 # pathvars: 9.12.0, a function as `priority`: 9.17.0, `cache` with named outputs: 9.20.0, pathvars with storage: 9.21.1.

@@ -14,8 +14,8 @@ import json
 import tempfile
 from pathlib import Path
 
+from dphrl.data.sample_files import read_samples
 from dphrl.diagnose.diagnosis import diagnose
-from dphrl.sample_files.samples import read_samples
 
 BASE = {f"q{number}": [1, 1, 0, 0] if number < 40 else [0] * 4 for number in range(80)}
 TUNED = {f"q{number}": [1] * 4 if number < 20 else [0] * 4 for number in range(80)}

@@ -57,4 +57,4 @@ rule audit:
     message:
         "auditing the artifacts"
     script:
-        "../workflow_scripts/audit.py"
+        "../workflow_scripts/stages/audit.py"

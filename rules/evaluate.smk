@@ -22,4 +22,4 @@ rule evaluate_policy:
     message:
         "evaluating {wildcards.policy} on {wildcards.dataset}"
     script:
-        "../workflow_scripts/evaluate_policy.py"
+        "../workflow_scripts/stages/evaluate_policy.py"

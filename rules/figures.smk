@@ -4,7 +4,7 @@ from dphrl.report import figures
 FIGURES = contents.drawn(LAYOUT)
 
 
-rule draw:
+rule figure:
     """One figure as Vega-Lite and as SVG."""
     input:
         table=lambda wildcards: f"<results>/tables/{figures.figure(wildcards.figure).table}.parquet",
@@ -20,11 +20,11 @@ rule draw:
     localrule: True
     params:
         # The script imports the module of the figure by its name, which no static graph shows.
-        code=lambda wildcards: code("draw.py", modules=[figures.module(wildcards.figure)]),
+        code=lambda wildcards: code("figure.py", modules=[figures.module(wildcards.figure)]),
         published=lambda w: CONFIG.evaluate.published if figures.figure(w.figure).published else None,
         caption=lambda wildcards: figures.figure(wildcards.figure).caption,
         datasets=SETS,
     message:
         "drawing the figure {wildcards.figure}"
     script:
-        "../workflow_scripts/draw.py"
+        "../workflow_scripts/stages/figure.py"

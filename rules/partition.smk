@@ -25,7 +25,7 @@ rule find_candidates:
     message:
         "dividing the training prompts of draw {wildcards.draw}"
     script:
-        "../workflow_scripts/find_candidates.py"
+        "../workflow_scripts/stages/find_candidates.py"
 
 
 rule refine:
@@ -46,4 +46,4 @@ rule refine:
     message:
         "writing the final partition of draw {wildcards.draw}"
     script:
-        "../workflow_scripts/refine.py"
+        "../workflow_scripts/stages/refine.py"

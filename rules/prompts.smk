@@ -21,7 +21,7 @@ checkpoint hash_databases:
     message:
         "hashing the databases of {wildcards.dataset}"
     script:
-        "../workflow_scripts/hash_databases.py"
+        "../workflow_scripts/stages/hash_databases.py"
 
 
 rule prepare_prompts:
@@ -58,7 +58,7 @@ rule prepare_prompts:
     message:
         "preparing the prompts of {wildcards.dataset}"
     script:
-        "../workflow_scripts/prepare_prompts.py"
+        "../workflow_scripts/stages/prepare_prompts.py"
 
 
 rule audit_gold:
@@ -93,7 +93,7 @@ rule audit_gold:
     message:
         "auditing the gold answers of {wildcards.dataset}"
     script:
-        "../workflow_scripts/audit_gold.py"
+        "../workflow_scripts/stages/audit_gold.py"
 
 
 rule find_overlap:
@@ -113,7 +113,7 @@ rule find_overlap:
     message:
         "looking for evaluation prompts in the training set"
     script:
-        "../workflow_scripts/find_overlap.py"
+        "../workflow_scripts/stages/find_overlap.py"
 
 
 rule count_rows:
@@ -136,4 +136,4 @@ rule count_rows:
     message:
         "counting the rows of the datasets"
     script:
-        "../workflow_scripts/count_rows.py"
+        "../workflow_scripts/stages/count_rows.py"

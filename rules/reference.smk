@@ -34,4 +34,4 @@ rule tensorise:
     message:
         "computing reference log-probs of draw {wildcards.draw}"
     script:
-        "../workflow_scripts/tensorise.py"
+        "../workflow_scripts/stages/tensorise.py"

@@ -56,7 +56,7 @@ rule report:
     message:
         "writing the report"
     script:
-        "../workflow_scripts/write_report.py"
+        "../workflow_scripts/stages/write_report.py"
 
 
 if CONFIG.methods:
@@ -84,4 +84,4 @@ if CONFIG.methods:
         message:
             "writing model cards"
         script:
-            "../workflow_scripts/write_cards.py"
+            "../workflow_scripts/stages/write_cards.py"

@@ -32,7 +32,7 @@ rule sample:
     message:
         "sampling {wildcards.policy} on {wildcards.dataset} (evaluate)"
     script:
-        "../workflow_scripts/sample.py"
+        "../workflow_scripts/stages/sample.py"
 
 
 use rule sample as sample_draw with:

@@ -28,7 +28,7 @@ rule score:
     message:
         "scoring {wildcards.policy} on {wildcards.dataset} (evaluate)"
     script:
-        "../workflow_scripts/score.py"
+        "../workflow_scripts/stages/score.py"
 
 
 use rule score as score_draw with:

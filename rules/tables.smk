@@ -1,5 +1,5 @@
 # Tables over all policies with intervals, the tables of the paper, and the tables about trainings.
-from dphrl.artifacts.kinds import TABLES
+from dphrl.store.kinds import TABLES
 
 PAPER_TABLES = contents.paper_tables(LAYOUT)
 # The paper's numbers, for runs that repeat one of its settings.
@@ -30,7 +30,7 @@ rule make_tables:
     message:
         "estimating pass@k, styles, keep and exploration"
     script:
-        "../workflow_scripts/make_tables.py"
+        "../workflow_scripts/stages/make_tables.py"
 
 
 rule lay_out:
@@ -59,7 +59,7 @@ rule lay_out:
     message:
         "laying out the paper's tables"
     script:
-        "../workflow_scripts/lay_out.py"
+        "../workflow_scripts/stages/lay_out.py"
 
 
 rule collect_training:
@@ -85,4 +85,4 @@ rule collect_training:
     message:
         "collecting training metrics"
     script:
-        "../workflow_scripts/collect_training.py"
+        "../workflow_scripts/stages/collect_training.py"

@@ -23,7 +23,7 @@ if CONFIG.toy:
         message:
             "making the demo's databases and questions"
         script:
-            "../workflow_scripts/build_world.py"
+            "../workflow_scripts/stages/build_world.py"
 
 
 SUPERVISED = CONFIG.policy.supervised
@@ -62,7 +62,7 @@ if STARTS_FROM:
         message:
             "training the base model"
         script:
-            "../workflow_scripts/train_base.py"
+            "../workflow_scripts/stages/train_base.py"
 
 
 rule fetch:
@@ -79,7 +79,7 @@ rule fetch:
     message:
         "fetching {wildcards.hub} from the hub"
     script:
-        "../workflow_scripts/fetch.py"
+        "../workflow_scripts/stages/fetch.py"
 
 
 rule import_model:
@@ -100,4 +100,4 @@ rule import_model:
     message:
         "taking the model {wildcards.model}"
     script:
-        "../workflow_scripts/import_model.py"
+        "../workflow_scripts/stages/import_model.py"

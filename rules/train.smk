@@ -68,4 +68,4 @@ rule train_segment:
     message:
         "training {wildcards.method}, seed {wildcards.seed}, up to step {wildcards.step}"
     script:
-        "../workflow_scripts/train_segment.py"
+        "../workflow_scripts/stages/train_segment.py"

@@ -27,7 +27,7 @@ GROUPS = {
 }
 GROUPS_OF_UNITS = {
     "engines": ("test_trainer.py", "test_vllm_engine.py"),
-    "ranks": ("ranks/test_ranks.py",),
+    "ranks": ("policy/test_ranks.py",),
     "methods": ("test_methods.py", "test_first_step.py", "test_probed_training.py", "test_divided.py"),
 }
 

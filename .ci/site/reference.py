@@ -12,11 +12,11 @@ import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.kinds import KINDS
-from dphrl.artifacts.schema import Schema
 from dphrl.cli import COMMANDS, main
 from dphrl.config.keys import SCHEMA, Node, block_in, known_keys, resolve
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.kinds import KINDS
+from dphrl.store.schema import Schema
 
 PACKAGE = Path("workflow_scripts/dphrl")
 RULE = re.compile(r'^( *)rule (\w+):\n +"""(.*?)"""(.*?)(?=^(?:\1)?\S|\Z)', re.MULTILINE | re.DOTALL)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dphrl.data.sample_files import read_samples
 from dphrl.diagnose.diagnosis import diagnose
-from dphrl.diagnose.page import figure
+from dphrl.diagnose.diagnosis_page import figure
 from dphrl.report.figures import to_svg
-from dphrl.sample_files.samples import read_samples
 
 SAMPLES = 16
 WAYS = ("{n} + {n}", "2 * {n}", "{three} - {n}", "{four} / 2", "{n} + {n} * 1")

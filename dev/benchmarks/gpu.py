@@ -30,12 +30,13 @@ from word_tokenizer import write_word_tokenizer
 
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_logprobs
 from dphrl.plan.memory import GB, ModelShape, Setting, phases
-from dphrl.ranks.collectives import start_process_group
-from dphrl.rollout.engine import Engine, make_engine
-from dphrl.rollout.requests import Completion, Request
+from dphrl.policy.batch import Row
+from dphrl.policy.collectives import start_process_group
+from dphrl.policy.engine import Engine
+from dphrl.policy.engines import make_engine
+from dphrl.policy.logprobs import LogProbs, device_of_job, load_model, response_logprobs
+from dphrl.policy.requests import Completion, Request
 from dphrl.training.checks import Canary, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer

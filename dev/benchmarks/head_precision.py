@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.policy.batch import Row
+from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 
 PROMPT, RESPONSE = 8, 48
 

@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 from scipy.stats import beta, false_discovery_control
 from world import RADIUS
 
-from dphrl.artifacts.tables import read_table
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation.comparisons import at_equal_mean
 from dphrl.evaluation.crossed import Crossed, Difference, Questions, detectable, holm
 from dphrl.evaluation.estimator import pass_at_k
+from dphrl.evaluation.methods import label
 from dphrl.evaluation.names import UNTRAINED
 from dphrl.evaluation.study import Study
-from dphrl.layout.methods import label
-from dphrl.layout.names import PolicyName
 from dphrl.report import figures
 from dphrl.report.figures import theme
+from dphrl.store.parquet import read_table
+from dphrl.store.policy_names import PolicyName
 from dphrl.toy.questions import RADII
 
 N, K, COVERED, EQUAL = 16, 16, 0.477, 0.55

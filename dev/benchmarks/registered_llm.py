@@ -19,13 +19,13 @@ import polars as pl
 from registered import PRIMARY, collect, row_of_comparison, table
 from scipy.stats import false_discovery_control
 
-from dphrl.artifacts.tables import read_table
 from dphrl.config.load import read_config
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.crossed import holm
+from dphrl.evaluation.methods import label
 from dphrl.evaluation.study import Study
-from dphrl.layout.methods import label
-from dphrl.layout.names import PolicyName
+from dphrl.store.parquet import read_table
+from dphrl.store.policy_names import PolicyName
 
 EXPERIMENT = Path(__file__).parents[2] / "config/experiments/demo-llm.yaml"
 METHODS = ("grpo", "exp_only", "dph_f", "dph_js", "rkl_k2")

@@ -33,11 +33,12 @@ from word_tokenizer import write_word_tokenizer
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.machine.progress import send_to
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, load_model, response_topk
-from dphrl.ranks.collectives import rank, start_process_group
-from dphrl.ranks.launch import run_ranks
-from dphrl.rollout.engine import Engine, make_engine
+from dphrl.policy.batch import Row
+from dphrl.policy.collectives import rank, start_process_group
+from dphrl.policy.engine import Engine
+from dphrl.policy.engines import make_engine
+from dphrl.policy.logprobs import LogProbs, load_model, response_topk
+from dphrl.policy.ranks import run_ranks
 from dphrl.scoring.verdict import Verdict
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import OnlinePrompt

@@ -20,15 +20,16 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from dphrl.artifacts.tables import read_table
 from dphrl.config.config import Config
 from dphrl.config.load import read_config
+from dphrl.data.tokens import load_tokenizer
 from dphrl.evaluation.estimator import pass_at_k
-from dphrl.rollout.engine import Engine, make_engine
-from dphrl.rollout.requests import SamplingPlan, rollout_frame, shard
+from dphrl.policy.engine import Engine
+from dphrl.policy.engines import make_engine
+from dphrl.policy.requests import SamplingPlan, rollout_frame, shard
 from dphrl.scoring.factory import make_scorer
-from dphrl.scoring.tables import score_rollouts
-from dphrl.tasks.tokens import load_tokenizer
+from dphrl.scoring.verdict_tables import score_rollouts
+from dphrl.store.parquet import read_table
 from dphrl.toy.questions import PREFIXES, RADII, STRATA
 
 RADIUS = r"(?i)ABS\(\w+ - \d+\) <= (\d+)"

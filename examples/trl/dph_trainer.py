@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from trl import GRPOConfig, GRPOTrainer, TrlParser
 
-from dphrl.model.batch import Row, collate
 from dphrl.objective.aggregation import Norm, component_weights
 from dphrl.objective.divergences import Divergence, divergence
+from dphrl.policy.batch import Row, collate
 from dphrl.training.schedule import epoch_indices
 
 # Any other value makes the loss another one.

@@ -9,11 +9,11 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from dphrl.artifacts.verdicts import VERDICTS
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.sql.compare import gold_orders
 from dphrl.scoring.sql.handler import within
 from dphrl.scoring.sql.program import extract_sql, is_select, normalise_sql, program_class, tie_breaks
+from dphrl.store.verdicts import VERDICTS
 
 Unfinished = Callable[[], bool]
 

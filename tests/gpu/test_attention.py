@@ -1,6 +1,6 @@
 """Packed rows on a GPU: PyTorch's flash attention, a whole policy, and the memory that fake tensors foretell.
 
-Needs torch and transformers. On a CPU `tests/unit/model/test_packing.py` has the same checks.
+Needs torch and transformers. On a CPU `tests/unit/policy/test_packing.py` has the same checks.
 """
 
 import pytest
@@ -11,8 +11,8 @@ from tiny_models import KINDS
 from torch import nn
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
-from dphrl.model.batch import Form, Row, collate, plan
-from dphrl.model.logprobs import LogProbs
+from dphrl.policy.batch import Form, Row, collate, plan
+from dphrl.policy.logprobs import LogProbs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
 

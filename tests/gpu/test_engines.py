@@ -17,7 +17,7 @@ pytest.importorskip("pydantic")
 from engine_suite import CHECKS, IN_BFLOAT16, Policy
 from tiny_models import HEADS_OF_128
 
-from dphrl.rollout.engine import Engine
+from dphrl.policy.engine import Engine
 
 pytestmark = pytest.mark.gpu
 

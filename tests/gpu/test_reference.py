@@ -13,8 +13,8 @@ from attention_suite import rows_of
 from tiny_models import HEADS_OF_128, KINDS, write_tiny_policy
 from torch import Tensor
 
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, device_of_job, load_model, response_logprobs, response_topk
+from dphrl.policy.batch import Row
+from dphrl.policy.logprobs import LogProbs, device_of_job, load_model, response_logprobs, response_topk
 
 pytestmark = pytest.mark.gpu
 
@@ -60,7 +60,7 @@ def test_the_reference_stage_stores_the_log_probs_of_float32_but_for_rounding(ba
         pytest.importorskip(library)
     from stored_responses import store
 
-    from dphrl.reference.build import load_reference
+    from dphrl.training.reference import load_reference
 
     exact, likeliest = _exact(base, ROWS)
     module = load_reference(base, "bfloat16", "auto")

@@ -21,9 +21,9 @@ from spread_layers import check_alike
 from tiny_models import HEADS_OF_128, KINDS, write_tiny_policy
 from tiny_training import process_group, recorded_rows, write_moved_policy
 
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.model.logprobs import load_model
-from dphrl.ranks.launch import run_on_ranks, run_ranks
+from dphrl.policy.logprobs import load_model
+from dphrl.policy.ranks import run_on_ranks, run_ranks
+from dphrl.store.catalogue import SCHEMAS
 from dphrl.training.job import SegmentJob
 
 pytestmark = pytest.mark.gpu

@@ -15,13 +15,13 @@ from cluster import Cluster
 from runs import ROOT
 from submitted import Submitted
 
-from dphrl.audit.run import audit_run
+from dphrl.report.audit import audit_run
 
 pytestmark = pytest.mark.slurm
 
 RANKS = """
 import sys
-from dphrl.ranks.launch import Nodes, run_ranks
+from dphrl.policy.ranks import Nodes, run_ranks
 run_ranks(4, ["-c", sys.argv[1]], Nodes(2))
 """
 SUM = """

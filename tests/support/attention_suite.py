@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
-from dphrl.model.batch import PromptSharing, Row, collate
-from dphrl.model.logprobs import Attention, LogProbs
-from dphrl.model.packing import packed_attention, packed_layout
+from dphrl.policy.batch import PromptSharing, Row, collate
+from dphrl.policy.logprobs import Attention, LogProbs
+from dphrl.policy.packing import packed_attention, packed_layout
 
 VOCABULARY = 512
 # Packed rows may be so much farther from float32 than padded ones.

@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 
 from dphrl.config.load import read_config
+from dphrl.data.tokens import load_tokenizer
 from dphrl.evaluation.estimator import pass_at_k
-from dphrl.rollout.engine import make_engine
-from dphrl.rollout.requests import SamplingPlan
+from dphrl.policy.engines import make_engine
+from dphrl.policy.requests import SamplingPlan
 from dphrl.scoring.factory import make_scorer
-from dphrl.tasks.tokens import load_tokenizer
 from dphrl.toy.databases import TRAINING_DATABASES, Oracle, write
 from dphrl.toy.questions import PREFIXES, draw_split
 from dphrl.toy.world import TEST_LOTS

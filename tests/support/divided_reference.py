@@ -12,8 +12,8 @@ from pathlib import Path
 from torch import nn
 
 from dphrl.config.blocks.base import Dtype
-from dphrl.ranks.collectives import divide_frozen
-from dphrl.reference import build
+from dphrl.policy.collectives import divide_frozen
+from dphrl.training import reference as build
 
 divided: list[nn.Module] = []
 

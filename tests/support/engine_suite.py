@@ -16,8 +16,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.machine import progress
-from dphrl.rollout.engine import AsleepError, Digest, Engine, make_engine
-from dphrl.rollout.requests import Completion, Request
+from dphrl.policy.engine import AsleepError, Digest, Engine
+from dphrl.policy.engines import make_engine
+from dphrl.policy.requests import Completion, Request
 
 MAX_MODEL_LEN = 64
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from raw_tables import flip_byte
 
-from dphrl.audit.run import audit_run
+from dphrl.report.audit import audit_run
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # No data set, policy or table has this name.

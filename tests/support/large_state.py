@@ -23,8 +23,8 @@ from tiny_training import hardware, train_config
 from torch import Tensor
 
 from dphrl.config.blocks.training import MethodConfig
-from dphrl.model.batch import Row
-from dphrl.ranks.collectives import start_process_group
+from dphrl.policy.batch import Row
+from dphrl.policy.collectives import start_process_group
 from dphrl.training.loss import Example
 from dphrl.training.optimizer import load_state
 from dphrl.training.trainer import Trainer

@@ -23,8 +23,8 @@ from torch.utils._pytree import tree_leaves
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
-from dphrl.model import logprobs, prompt_sharing
-from dphrl.model.batch import Batch, Form, MicroBatch, Row, collate, plan
+from dphrl.policy import logprobs, prompt_sharing
+from dphrl.policy.batch import Batch, Form, MicroBatch, Row, collate, plan
 
 BUDGET = 32_384
 LLAMA_8B = LlamaConfig(

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 from scipy.special import stdtr
 
-from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.store.catalogue import SCHEMAS
 
 
 def comparison(difference: float = 0.03, error: float = 0.01, freedom: float = 20.0, **other: Any) -> dict[str, Any]:

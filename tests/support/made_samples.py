@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dphrl.sample_files.formats import COLUMNS
-from dphrl.sample_files.samples import SampleFile
+from dphrl.data.sample_files import SampleFile
+from dphrl.data.sample_formats import COLUMNS
 
 _SCHEMA = {"question_id": pl.String, "question": pl.String, "sample_index": pl.Int32, "text": pl.String}
 

@@ -15,7 +15,7 @@ from tiny_training import hardware, train_config
 from two_ranks import VOCABULARY, share
 
 from dphrl.config.blocks.training import MethodConfig
-from dphrl.ranks.collectives import start_process_group, world_size
+from dphrl.policy.collectives import start_process_group, world_size
 from dphrl.training.trainer import Trainer
 
 

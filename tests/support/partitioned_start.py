@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from dphrl.ranks.collectives import partition
+from dphrl.policy.collectives import partition
 
 
 class CopyingMoves(TorchFunctionMode):

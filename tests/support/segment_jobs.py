@@ -11,8 +11,8 @@ from tiny_models import write_tiny_policy
 from tiny_training import ENGINE, ONLINE, hardware, train_config, write_reference
 from transformers import AutoTokenizer
 
-from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.training import MethodConfig
+from dphrl.store.parquet import write_table
 from dphrl.training.job import SegmentJob
 
 # Through the scorer a test can end a rank in the middle of a step, or make it wait there.

@@ -9,19 +9,19 @@ from typing import Any
 import polars as pl
 from tiny_models import EOS, TOKENS, write_tiny_policy
 
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import sha256_file, visible_files, write_text
-from dphrl.artifacts.manifest import manifest_digest, read_manifest, write_manifest, write_sums
-from dphrl.artifacts.stage import library_version
-from dphrl.artifacts.tables import ADDED, read_footer, read_table, table_digest, write_parts, write_table
-from dphrl.audit.files import PAGE
 from dphrl.config import slices
 from dphrl.config.load import load_config
+from dphrl.data.partition import candidates, refine
 from dphrl.evaluation.per_prompt import evaluate
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
-from dphrl.reference.build import reference_rows, save_tensors, tensorise
-from dphrl.tasks.partition import candidates, refine
+from dphrl.policy.batch import Row
+from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.report.audit_files import PAGE
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.files import sha256_file, visible_files, write_text
+from dphrl.store.manifest import manifest_digest, read_manifest, write_manifest, write_sums
+from dphrl.store.parquet import ADDED, read_footer, read_table, table_digest, write_parts, write_table
+from dphrl.store.stage import library_version
+from dphrl.training.reference import reference_rows, save_tensors, tensorise
 
 BASE, TRAINED = "base", "grpo-s1/step2"
 CANDIDATES, FINAL = "draws/main/partition/candidates.parquet", "draws/main/partition/final.parquet"

@@ -15,10 +15,10 @@ from pathlib import Path
 from tiny_training import ENGINE, HARDWARE
 from torch import Tensor
 
-from dphrl.model.logprobs import load_model
-from dphrl.ranks.collectives import rank, start_process_group, world_size
-from dphrl.rollout.engine import make_engine
-from dphrl.rollout.requests import Request
+from dphrl.policy.collectives import rank, start_process_group, world_size
+from dphrl.policy.engines import make_engine
+from dphrl.policy.logprobs import load_model
+from dphrl.policy.requests import Request
 from dphrl.training.job import SharedEngine
 
 ROUNDS = 3

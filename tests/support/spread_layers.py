@@ -19,9 +19,9 @@ from tiny_models import tiny_llama
 from tiny_training import hardware, train_config
 from two_ranks import VOCABULARY, share
 
-import dphrl.model.logprobs
+import dphrl.policy.logprobs
 from dphrl.config.blocks.training import LoraConfig, MethodConfig
-from dphrl.ranks.collectives import rank, start_process_group, world_size
+from dphrl.policy.collectives import rank, start_process_group, world_size
 from dphrl.training.trainer import Trainer
 
 # Relative difference of the gradient's norms, and mean difference of the weights after two steps of 1e-3.
@@ -69,7 +69,7 @@ def main(folder: str, seconds: str, *settings: str) -> None:
     """Train in each setting."""
     faulthandler.dump_traceback_later(float(seconds), exit=True)
     start_process_group()
-    dphrl.model.logprobs._LOGITS_PER_CHUNK = VOCABULARY * 16
+    dphrl.policy.logprobs._LOGITS_PER_CHUNK = VOCABULARY * 16
     for setting in settings:
         train(setting, Path(folder))
 

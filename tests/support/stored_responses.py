@@ -7,12 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.artifacts.tables import write_table
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs
-from dphrl.reference import load
-from dphrl.reference.build import save_tensors, tensorise
-from dphrl.reference.responses import ReferenceResponses
+from dphrl.policy.batch import Row
+from dphrl.policy.logprobs import LogProbs
+from dphrl.store.parquet import write_table
+from dphrl.training.reference import save_tensors, tensorise
+from dphrl.training.stored_responses import ReferenceResponses, load
 
 
 def store(

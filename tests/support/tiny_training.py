@@ -18,15 +18,15 @@ from transformers import AutoTokenizer
 
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, load_model, response_logprobs, response_topk
-from dphrl.ranks.collectives import start_process_group
-from dphrl.reference.build import load_reference
-from dphrl.reference.responses import ReferenceResponses
-from dphrl.rollout.engine import Digest, Engine
+from dphrl.policy.batch import Row
+from dphrl.policy.collectives import start_process_group
+from dphrl.policy.engine import Digest, Engine
+from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs, response_topk
 from dphrl.scoring.verdict import Verdict
 from dphrl.training.loss import Example
+from dphrl.training.reference import load_reference
 from dphrl.training.rollouts import OnlinePrompt
+from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer, Update
 
 ONLINE = [f"shop: Q: how many of {i}?\nA: " for i in range(6)]

@@ -18,8 +18,8 @@ from trl import GRPOConfig
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "trl"))
 from dph_trainer import EXPECTED, DPHTrainer, Rehearsal
 
-from dphrl.model.batch import Row
 from dphrl.objective.divergences import divergence
+from dphrl.policy.batch import Row
 
 
 def gradient(case: dict[str, Any], folder: Path) -> dict[str, Tensor]:

@@ -18,10 +18,10 @@ from tiny_models import tiny_llama
 from tiny_training import BARE, gradients, hardware, train_config
 from torch import Tensor
 
-import dphrl.model.logprobs
+import dphrl.policy.logprobs
 from dphrl.config.blocks.training import MethodConfig
-from dphrl.model.batch import Row
-from dphrl.ranks.collectives import rank, start_process_group, world_size
+from dphrl.policy.batch import Row
+from dphrl.policy.collectives import rank, start_process_group, world_size
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 
@@ -83,7 +83,7 @@ def main(folder: str, seconds: str, *stages: str) -> None:
     faulthandler.dump_traceback_later(float(seconds), exit=True)
     start_process_group()
     # Small chunks of logits, so that the ranks differ in their number of chunks too.
-    dphrl.model.logprobs._LOGITS_PER_CHUNK = VOCABULARY * 16
+    dphrl.policy.logprobs._LOGITS_PER_CHUNK = VOCABULARY * 16
     for stage in map(int, stages):
         for kind in ("even", "uneven")[: world_size()]:
             update(stage, kind, Path(folder))

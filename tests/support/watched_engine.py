@@ -53,8 +53,8 @@ def main(folder: str) -> None:
     sys.addaudithook(record)
     from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
     from dphrl.machine.private import private_folder, private_temporary_folder
-    from dphrl.rollout.engine import make_engine
-    from dphrl.rollout.requests import Request
+    from dphrl.policy.engines import make_engine
+    from dphrl.policy.requests import Request
 
     config = EngineConfig(name="vllm", dtype="float32", max_model_len=64)
     with private_temporary_folder():

@@ -24,10 +24,10 @@ from mkdocs.config import load_config as site_config
 from small_run import build
 
 from dphrl import scoring
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.cli import COMMANDS, main
 from dphrl.config.keys import known_keys
 from dphrl.config.load import load_config
+from dphrl.store.catalogue import SCHEMAS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

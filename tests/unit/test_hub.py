@@ -25,7 +25,7 @@ from dphrl.hub import (
     model_name,
     one_file,
 )
-from dphrl.starter.starter import Wish, starter
+from dphrl.plan.starter import Wish, starter
 
 MODEL, DATA = HubName("model", "org/model"), HubName("dataset", "org/data", None, "main/train.jsonl")
 TOKEN = "hf_secret"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dphrl.artifacts.files import parts_folder
 from dphrl.machine.leftovers import AtWorkError, remove_leftovers
+from dphrl.store.files import parts_folder
 
 LAUNCH = Path(__file__).resolve().parents[2] / "workflow_scripts/launch.py"
 # A wait of ten seconds for a job. The Snakefile too imports polars after the handlers are set.

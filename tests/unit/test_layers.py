@@ -10,26 +10,29 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
-    ("extras", "sizes"),
+    ("extras", "sizes", "text"),
     ("hub", "machine"),
-    ("artifacts", "config", "pages"),
-    ("layout", "sample_files"),
-    ("tasks", "objective", "evaluation", "model", "ranks"),
-    ("scoring", "rollout", "reference"),
+    ("config",),
+    ("store",),
+    ("evaluation", "objective"),
+    ("data",),
+    ("policy", "scoring"),
     ("training",),
     ("toy",),
-    ("export", "report", "plan"),
-    ("audit", "diagnose", "starter"),
+    ("plan", "report"),
+    ("diagnose",),
     ("cli",),
     ("__main__",),
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 # `plan` multiplies a matrix where torch is installed.
-WITH_TORCH = {"objective", "model", "ranks", "rollout", "reference", "starter", "training", "toy"}
+WITH_TORCH = {"objective", "plan", "policy", "training", "toy"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PLUGIN = sorted((SCRIPTS / "snakemake_logger_plugin_dphrl").glob("*.py"))
 # What all scripts share is not a script of a rule.
-RULE_SCRIPTS = sorted(path for path in SCRIPTS.glob("*.py") if path.name != "script.py")
+RULE_SCRIPTS = sorted(
+    path for path in [*SCRIPTS.glob("*.py"), *SCRIPTS.glob("stages/*.py")] if path.name != "script.py"
+)
 
 
 def _package(path: Path) -> str:

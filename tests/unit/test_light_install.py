@@ -17,9 +17,9 @@ from dphrl.extras import advice
 
 ROOT = Path(__file__).resolve().parents[2]
 # Packages with nothing to import in a light installation; of the others the modules that need an extra.
-HEAVY = ("model", "objective", "ranks", "reference", "rollout", "toy", "training")
+HEAVY = ("objective", "policy", "toy", "training")
 NEED_AN_EXTRA = (
-    *("dphrl.machine.leftovers", "dphrl.report.cards", "dphrl.starter.drawn"),
+    *("dphrl.machine.leftovers", "dphrl.report.cards", "dphrl.plan.drawn"),
     *("dphrl.scoring.math.guards", "dphrl.scoring.sql.canonical_form"),
 )
 IMPORT_ALL = f"""

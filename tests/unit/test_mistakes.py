@@ -13,22 +13,22 @@ import polars as pl
 import pytest
 import yaml
 
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.stage import library_version
-from dphrl.artifacts.tables import write_table
 from dphrl.cli import main
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.config.blocks.training import PartitionConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
+from dphrl.data.partition import candidates
+from dphrl.data.partition_counts import NothingToTrainError, require_questions, shortages, sizes, thresholds
+from dphrl.data.prepare import prepare
+from dphrl.data.records import SourceError
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
-from dphrl.layout.folder import check_folder
-from dphrl.sample_files.records import SourceError
 from dphrl.scoring.factory import load_scorer
-from dphrl.scoring.tables import score_rollouts
-from dphrl.tasks.partition import candidates
-from dphrl.tasks.partition_counts import NothingToTrainError, require_questions, shortages, sizes, thresholds
-from dphrl.tasks.prepare import prepare
+from dphrl.scoring.verdict_tables import score_rollouts
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.folder import check_folder
+from dphrl.store.parquet import write_table
+from dphrl.store.stage import library_version
 from dphrl.training.job import SegmentJob, _online_prompts, train_segment
 
 ROOT = Path(__file__).resolve().parents[2]

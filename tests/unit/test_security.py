@@ -16,20 +16,20 @@ import torch
 import yaml
 from tiny_models import write_tiny_policy
 
-from dphrl.artifacts.manifest import ManifestError, read_manifest, write_manifest
-from dphrl.artifacts.tables import read_table, write_table
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
-from dphrl.model.batch import Row
-from dphrl.model.checkpoint import check_base
-from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
-from dphrl.reference import load as load_reference
-from dphrl.reference.build import save_tensors, tensorise
-from dphrl.rollout.engine import make_engine
-from dphrl.rollout.requests import Request
-from dphrl.sample_files.records import read_source
-from dphrl.tasks.tokens import encoder, response_encoder
+from dphrl.data.records import read_source
+from dphrl.data.tokens import encoder, response_encoder
+from dphrl.policy.batch import Row
+from dphrl.policy.checkpoint import check_base
+from dphrl.policy.engines import make_engine
+from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.policy.requests import Request
+from dphrl.store.manifest import ManifestError, read_manifest, write_manifest
+from dphrl.store.parquet import read_table, write_table
+from dphrl.training.reference import save_tensors, tensorise
+from dphrl.training.stored_responses import load as load_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "workflow_scripts"

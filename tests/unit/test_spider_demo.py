@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from dphrl.tasks.databases import database_path
-from dphrl.tasks.gold import gold_of
-from dphrl.tasks.prepare import prepare
+from dphrl.data.databases import database_path
+from dphrl.data.gold import gold_of
+from dphrl.data.prepare import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHIVE = ROOT / "config" / "demo-llm" / "spider.tar.xz"

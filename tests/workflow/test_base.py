@@ -13,8 +13,8 @@ from runs import TINY, Workflow, kill
 from safetensors.torch import load_file, save_file
 from tiny_models import write_tiny_policy
 
-from dphrl.artifacts.files import parts_folder
-from dphrl.audit.run import audit_run
+from dphrl.report.audit import audit_run
+from dphrl.store.files import parts_folder
 
 pytestmark = pytest.mark.workflow
 

@@ -32,7 +32,11 @@ BEGINNINGS = {
     "training": TRAINED,
 }
 # Part of a victim's command line; the process of Snakemake is that which the test started.
-VICTIMS = {"stage": "/.snakemake/scripts/", "worker": "dphrl.scoring.workers.worker", "rank": "dphrl.ranks.process"}
+VICTIMS = {
+    "stage": "/.snakemake/scripts/",
+    "worker": "dphrl.scoring.workers.worker",
+    "rank": "dphrl.policy.rank_process",
+}
 FIRST_MIB, MORE_MIB = 4, 6
 
 

@@ -16,8 +16,8 @@ import pytest
 import yaml
 from runs import Workflow
 
-from dphrl.artifacts.files import sha256_file
-from dphrl.audit.run import audit_run
+from dphrl.report.audit import audit_run
+from dphrl.store.files import sha256_file
 
 pytestmark = pytest.mark.workflow
 

@@ -12,11 +12,11 @@ import pytest
 from experiments import experiment, files_of
 from runs import ROOT, Workflow
 
-from dphrl.audit.run import audit_run
 from dphrl.config.blocks.data import TOY
 from dphrl.config.load import read_config
 from dphrl.hub import data_name, model_name
-from dphrl.layout.run import Layout
+from dphrl.report.audit import audit_run
+from dphrl.store.layout import Layout
 
 pytestmark = pytest.mark.workflow
 

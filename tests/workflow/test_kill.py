@@ -12,7 +12,7 @@ import psutil
 import pytest
 from runs import Workflow, kill, remove
 
-from dphrl.artifacts.files import parts_folder
+from dphrl.store.files import parts_folder
 
 pytestmark = pytest.mark.workflow
 
@@ -75,7 +75,7 @@ def test_the_launcher_does_not_disturb_a_live_run(finished: Workflow) -> None:
 
 
 def test_a_killed_sampling_job_draws_no_finished_part_again(untrained: Workflow, code: Path) -> None:
-    requests = code / "rollout/requests.py"
+    requests = code / "policy/requests.py"
     name = "REQUESTS_PER_PART: Final"
     requests.write_text(re.sub(rf"{name} = .*", f"{name} = 16", requests.read_text()))
     run = untrained.configured(engine={"name": "transformers"})

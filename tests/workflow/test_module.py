@@ -12,8 +12,8 @@ import pytest
 import yaml
 from runs import ROOT, Workflow
 
-from dphrl.artifacts.tables import read_footer
-from dphrl.audit.run import audit_run
+from dphrl.report.audit import audit_run
+from dphrl.store.parquet import read_footer
 
 pytestmark = pytest.mark.workflow
 

@@ -9,8 +9,8 @@ from polars.testing import assert_frame_equal
 from runs import Workflow
 from safetensors.numpy import load_file
 
-from dphrl.artifacts.tables import read_footer
-from dphrl.audit.run import audit_run
+from dphrl.report.audit import audit_run
+from dphrl.store.parquet import read_footer
 
 pytestmark = pytest.mark.workflow
 

@@ -11,7 +11,7 @@ import pytest
 from published import DATA
 from runs import Workflow
 
-from dphrl.audit.run import audit_run
+from dphrl.report.audit import audit_run
 
 pytestmark = pytest.mark.workflow
 
@@ -45,7 +45,7 @@ def test_a_part_of_a_run_is_named_and_forced(example: Workflow, tmp_path: Path) 
     assert workflow.plan("--force", "results/custom-scorer/draws/main/partition/final.parquet") == [final]
     assert workflow.plan("results/custom-scorer/figures/passk.svg") == ["drawing the figure passk"]
     figures = {f"drawing the figure {path.stem}" for path in (workflow.results / "figures").glob("*.json")}
-    assert figures < set(workflow.plan("--forcerun", "draw"))
+    assert figures < set(workflow.plan("--forcerun", "figure"))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_deleted_file_that_is_made_again_by_its_name_reruns_no_stage(
 
 def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Path, code: Path) -> None:
     workflow = example.copied(tmp_path / "run")
-    module = code / "tasks/partition.py"
+    module = code / "data/partition.py"
     module.write_text(module.read_text() + "\n_NEW = 1\n")
     assert "writing the final partition of draw main" in workflow.plan()
     workflow.run("--touch")

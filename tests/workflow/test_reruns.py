@@ -19,32 +19,32 @@ SAMPLERS = dict.fromkeys(("presample", "evaluate", "rollouts"), "transformers")
 EVERY = {
     *("build_world", "train_base", "prepare_prompts", "audit_gold", "find_overlap", "count_rows", "sample", "score"),
     *("find_candidates", "refine", "tensorise", "train_segment", "collect_training", "evaluate_policy", "make_tables"),
-    *("lay_out", "draw", "report", "write_cards", "audit"),
+    *("lay_out", "figure", "report", "write_cards", "audit"),
 }
 # An edited file, and the stages that depend on it. What follows from them reruns too, but is not listed.
 EDITS: list[tuple[str, set[str]]] = [
-    ("dphrl/artifacts/kinds.py", set()),
-    ("dphrl/layout/names.py", set()),
-    ("dphrl/artifacts/tables.py", set()),
-    ("dphrl/artifacts/files.py", set()),
+    ("dphrl/store/kinds.py", set()),
+    ("dphrl/store/policy_names.py", set()),
+    ("dphrl/store/parquet.py", set()),
+    ("dphrl/store/files.py", set()),
     ("dphrl/config/slices.py", set()),
     ("dphrl/config/blocks/training.py", set()),
-    ("dphrl/tasks/overlap.py", {"find_overlap"}),
-    ("dphrl/tasks/ground_truth.py", {"prepare_prompts", "audit_gold"}),
-    ("dphrl/tasks/prompts.py", {"prepare_prompts", "train_base"}),
-    ("dphrl/rollout/vllm_engine.py", SAMPLED),
-    ("dphrl/rollout/transformers_engine.py", SAMPLED),
-    ("dphrl/rollout/decoding.py", SAMPLED),
-    ("dphrl/rollout/requests.py", SAMPLED),
-    ("dphrl/rollout/replay.py", {"sample"}),
+    ("dphrl/data/overlap.py", {"find_overlap"}),
+    ("dphrl/data/ground_truth.py", {"prepare_prompts", "audit_gold"}),
+    ("dphrl/data/prompts.py", {"prepare_prompts", "train_base"}),
+    ("dphrl/policy/vllm_engine.py", SAMPLED),
+    ("dphrl/policy/transformers_engine.py", SAMPLED),
+    ("dphrl/policy/decoding.py", SAMPLED),
+    ("dphrl/policy/requests.py", SAMPLED),
+    ("dphrl/policy/replay.py", {"sample"}),
     ("dphrl/scoring/sql/compare.py", SCORED),
     ("dphrl/scoring/math/answers.py", SCORED),
-    ("dphrl/tasks/partition.py", {"find_candidates", "refine"}),
-    ("dphrl/tasks/partition_counts.py", {"find_candidates", "refine", "train_segment"}),
-    ("dphrl/reference/build.py", {"tensorise"}),
-    ("dphrl/reference/responses.py", {"train_segment"}),
+    ("dphrl/data/partition.py", {"find_candidates", "refine"}),
+    ("dphrl/data/partition_counts.py", {"find_candidates", "refine", "train_segment"}),
+    ("dphrl/training/reference.py", {"tensorise"}),
+    ("dphrl/training/stored_responses.py", {"train_segment"}),
     ("dphrl/objective/ppo.py", {"train_segment"}),
-    ("dphrl/model/logprobs.py", {"train_base", "sample", "tensorise", "train_segment"}),
+    ("dphrl/policy/logprobs.py", {"train_base", "sample", "tensorise", "train_segment"}),
     ("dphrl/training/segment.py", {"train_segment"}),
     ("dphrl/toy/world.py", {"build_world"}),
     ("dphrl/toy/base.py", {"train_base"}),
@@ -52,24 +52,31 @@ EDITS: list[tuple[str, set[str]]] = [
     ("dphrl/evaluation/per_prompt.py", {"evaluate_policy", "collect_training"}),
     ("dphrl/evaluation/claims.py", {"make_tables", "report"}),
     ("dphrl/evaluation/bootstrap.py", {"make_tables", "report"}),
-    ("dphrl/audit/between.py", {"audit"}),
-    ("dphrl/report/samples.py", {"report"}),
-    ("dphrl/report/figures/solved.py", {"draw"}),
+    ("dphrl/report/audit_between.py", {"audit"}),
+    ("dphrl/report/shown_samples.py", {"report"}),
+    ("dphrl/report/figures/solved.py", {"figure"}),
     ("dphrl/report/contents.py", set()),
-    ("hash_databases.py", set()),  # no dataset of this run has files of databases; for these see test_databases.py
-    ("score.py", {"score"}),
-    ("script.py", EVERY),
+    (
+        "stages/hash_databases.py",
+        set(),
+    ),  # no dataset of this run has databases: test_databases.py
+    ("stages/score.py", {"score"}),
+    ("stages/script.py", EVERY),
 ]
 # In `make test-full` only: files whose stages another edit shows too.
 LONG = {
-    *(f"dphrl/{name}.py" for name in ("layout/names", "artifacts/files", "config/blocks/training")),
-    *(f"dphrl/{name}.py" for name in ("artifacts/tables", "tasks/ground_truth", "rollout/replay", "reference/build")),
-    *(f"dphrl/rollout/{name}.py" for name in ("transformers_engine", "decoding", "requests")),
-    *(f"dphrl/{name}.py" for name in ("scoring/math/answers", "objective/ppo", "reference/responses", "toy/base")),
+    *(f"dphrl/{name}.py" for name in ("store/policy_names", "store/files", "config/blocks/training")),
+    *(f"dphrl/{name}.py" for name in ("store/parquet", "data/ground_truth", "policy/replay", "training/reference")),
+    *(f"dphrl/policy/{name}.py" for name in ("transformers_engine", "decoding", "requests")),
+    *(
+        f"dphrl/{name}.py"
+        for name in ("scoring/math/answers", "objective/ppo", "training/stored_responses", "toy/base")
+    ),
     "dphrl/training/supervised.py",
-    *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "report/samples", "report/contents", "config/slices")),
-    *(f"dphrl/{name}.py" for name in ("audit/between", "evaluation/claims", "tasks/overlap")),
-    *("hash_databases.py", "score.py"),
+    *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "config/slices")),
+    *(f"dphrl/{name}.py" for name in ("evaluation/claims", "data/overlap")),
+    *(f"dphrl/report/{name}.py" for name in ("audit_between", "contents", "shown_samples")),
+    *("stages/hash_databases.py", "stages/score.py"),
 }
 
 
@@ -97,7 +104,7 @@ WRITERS = [
     ("tables/paper/", "lay_out"),
     ("tables/ablation", "lay_out"),
     ("tables/", "make_tables"),
-    ("figures/", "draw"),
+    ("figures/", "figure"),
     ("report/", "report"),
     ("audit/", "audit"),
     ("SHA256SUMS", "audit"),
@@ -154,7 +161,7 @@ def test_an_edit_of_a_template_reruns_its_page(
 def test_a_new_schema_reruns_the_stage_that_writes_it(
     pristine: Workflow, always: set[str], code: Path, schema: str, stages: set[str]
 ) -> None:
-    append(code / "artifacts/catalogue.py", f'\nobject.__setattr__(SCHEMAS["{schema}"], "version", 2)\n')
+    append(code / "store/catalogue.py", f'\nobject.__setattr__(SCHEMAS["{schema}"], "version", 2)\n')
     assert changed(pristine, always) == stages
 
 
@@ -257,7 +264,7 @@ def test_another_engine_for_the_evaluations_samples_those_again_and_no_others(
 
 
 def test_comments_and_docstrings_rerun_nothing(pristine: Workflow, code: Path) -> None:
-    for name in ("scoring/sql/scorer.py", "objective/ppo.py", "rollout/requests.py", "evaluation/estimator.py"):
+    for name in ("scoring/sql/scorer.py", "objective/ppo.py", "policy/requests.py", "evaluation/estimator.py"):
         module = code / name
         module.write_text(module.read_text().replace('"""', '"""Said otherwise: ', 1) + "\n# A remark.\n")
     assert pristine.plan() == []

@@ -21,13 +21,13 @@ from huggingface_hub import ModelCard
 from runs import Workflow
 from transformers import AutoModelForCausalLM
 
-from dphrl.artifacts.files import visible_files
-from dphrl.artifacts.kinds import manifest_above
-from dphrl.artifacts.manifest import SUMS, read_manifest, read_sums
-from dphrl.artifacts.tables import read_footer
-from dphrl.audit.run import audit_run
-from dphrl.model.logprobs import load_model
+from dphrl.policy.logprobs import load_model
+from dphrl.report.audit import audit_run
 from dphrl.report.figures import SECTIONS
+from dphrl.store.files import visible_files
+from dphrl.store.kinds import manifest_above
+from dphrl.store.manifest import SUMS, read_manifest, read_sums
+from dphrl.store.parquet import read_footer
 
 pytestmark = pytest.mark.workflow
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from dphrl.extras import advice
-from dphrl.pages.visible import visible
+from dphrl.text import visible
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _init(options: Namespace) -> int:
     if (options.scorer is None) != (options.task in (None, "sql", "math")):
         message = "--task NAME and --scorer FILE belong together, for a task that is neither sql nor math"
         raise ArgumentError(None, message)
-    from dphrl.starter.starter import Wish, next_steps, starter
+    from dphrl.plan.starter import Wish, next_steps, starter
 
     out = options.out or Path(f"{Path(options.data).stem}.yaml")
     gpu_gib = None if options.cpu else options.gpu_gib
@@ -259,13 +259,13 @@ def _lineage_options(parser: ArgumentParser) -> None:
 
 
 def _audit(options: Namespace) -> int:
-    from dphrl.audit.run import print_audit
+    from dphrl.report.audit import print_audit
 
     return print_audit(options.path)
 
 
 def _show(options: Namespace) -> int:
-    from dphrl.audit.show import show
+    from dphrl.report.show import show
 
     print(show(options.path))
     return 0
@@ -274,7 +274,7 @@ def _show(options: Namespace) -> int:
 def _lineage(options: Namespace) -> int:
     if options.depth < 0:
         raise ArgumentError(None, f"--depth {options.depth}: expected 0 (the file alone) or more")
-    from dphrl.audit.lineage import lineage
+    from dphrl.report.lineage import lineage
 
     print(lineage(options.path, options.depth))
     return 0
@@ -308,7 +308,7 @@ def _export_options(parser: ArgumentParser) -> None:
 
 
 def _export(options: Namespace) -> int:
-    from dphrl.export.export import Order, export
+    from dphrl.report.export import Order, export
 
     print(visible(export(Order(**vars(options)))))
     return 0
@@ -351,7 +351,7 @@ def _demo_llm_options(parser: ArgumentParser) -> None:
 
 
 def _demo_llm(options: Namespace) -> int:
-    from dphrl.starter.demo_llm import demo_llm
+    from dphrl.plan.demo_llm import demo_llm
 
     archive = Path(__file__).resolve().parents[2] / "config" / "demo-llm" / "spider.tar.xz"
     print(visible(f"Model, questions and dtype (machine.yaml): {demo_llm(archive, options.folder).parent}"))

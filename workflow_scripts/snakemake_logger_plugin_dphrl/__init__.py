@@ -12,10 +12,10 @@ from typing import Any, Final
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 from dphrl.config.errors import ConfigError
-from dphrl.config.files import read_yaml
+from dphrl.config.yaml_files import read_yaml
 from dphrl.machine.cause import cause_in
 from dphrl.machine.progress import counted, duration
-from dphrl.pages.visible import visible
+from dphrl.text import visible
 
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
 # The rules that take most of the time of a run: without them an estimate of the rest would be far too low. They have a

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from dphrl.config.blocks.data import FieldName
 from dphrl.config.load import load_config, read_config
-from dphrl.tasks.fields import NAMES
+from dphrl.data.fields import NAMES
 
 
 def test_the_embedded_default_is_valid() -> None:

@@ -12,11 +12,11 @@ from made_samples import drawn_file, sample_file
 from written_samples import lines
 
 from dphrl.config.blocks.evaluation import StyleRule
+from dphrl.data.records import SourceError
+from dphrl.data.sample_files import read_samples
 from dphrl.diagnose.diagnosis import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
 from dphrl.diagnose.judge import judged
-from dphrl.sample_files.records import SourceError
-from dphrl.sample_files.samples import read_samples
 
 # "+" is right; letters are ways.
 BASE = {"a": ["+x", "+y", "+z", "-"], "b": ["+x", "-u", "-v", "-w"], "c": ["-u", "-u", "-v", ""], "d": ["+x"] * 4}

@@ -5,7 +5,7 @@ import pytest
 from made_samples import drawn_file
 
 from dphrl.diagnose.diagnosis import diagnose
-from dphrl.diagnose.page import page
+from dphrl.diagnose.diagnosis_page import page
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 from written_samples import lines
 
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.tables import write_table
 from dphrl.cli import main
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.parquet import write_table
 
 DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
 PREDICTIONS = DATA / "text2sql" / "spider" / "predictions"

@@ -4,9 +4,9 @@ import polars as pl
 import pytest
 from made_comparisons import comparison
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig
 from dphrl.evaluation.claims import CLAIMS, claims
+from dphrl.store.catalogue import SCHEMAS
 
 LEVELS = SCHEMAS["comparisons_levels"].frame()
 ROLES = {"d": "in_domain", "e": "cross_domain"}

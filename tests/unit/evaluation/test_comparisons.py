@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import BootstrapConfig, ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
 from dphrl.evaluation.crossed import holm
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
+from dphrl.store.catalogue import SCHEMAS
 
 CONFIG = EvaluateConfig(k=(1, 8, 16), bootstrap=BootstrapConfig(replicates=500))
 

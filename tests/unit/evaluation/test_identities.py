@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from made_evaluations import evaluation, study, with_classes
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 from dphrl.evaluation.tables import tabulate
+from dphrl.store.catalogue import SCHEMAS
 
 # `crossing` compares all k up to 64. Above it leaves some out, so `passk` could have an earlier crossing.
 K = (1, 2, 4, 8)

@@ -11,8 +11,8 @@ from dphrl.config.blocks.sampling import EvaluatePlan
 from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.evaluation.per_prompt import evaluate
-from dphrl.rollout.engine import Engine
-from dphrl.rollout.requests import SamplingPlan, rollout_frame, shard
+from dphrl.policy.engine import Engine
+from dphrl.policy.requests import SamplingPlan, rollout_frame, shard
 
 TOKENS = range(2, 12)
 PROMPTS = pl.DataFrame(

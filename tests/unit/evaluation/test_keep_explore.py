@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_evaluations import evaluation, study
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.against_base import keep_explore, solved_numerators
 from dphrl.evaluation.names import BASE_ITSELF
+from dphrl.store.catalogue import SCHEMAS
 
 NUMBERS = ("kept", "lost", "gained", "neither")
 

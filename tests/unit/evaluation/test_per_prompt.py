@@ -5,12 +5,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dphrl.artifacts import tables
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.code import code_digest
-from dphrl.artifacts.stage import Stage
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.per_prompt import evaluate, evaluate_parts, skeleton
+from dphrl.store import parquet as tables
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.code import code_digest
+from dphrl.store.stage import Stage
 
 RULES = [
     StyleRule(name="nested", prefix="SELECT * FROM ("),

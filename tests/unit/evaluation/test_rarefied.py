@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_evaluations import evaluation, study, with_classes
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.estimator import rarefied
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS, diversity_split, rarefaction
 from dphrl.evaluation.tables import diversity
+from dphrl.store.catalogue import SCHEMAS
 
 COUNTS = st.lists(st.integers(0, 4), min_size=1, max_size=4)
 

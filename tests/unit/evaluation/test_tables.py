@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 from made_evaluations import BOOTSTRAP, evaluation, study, with_classes
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.against_base import keep_explore
@@ -20,6 +19,7 @@ from dphrl.evaluation.tables import (
     styles,
     tabulate,
 )
+from dphrl.store.catalogue import SCHEMAS
 
 
 def samples(seed, prompts=30, n=16):

@@ -44,5 +44,5 @@ def test_blocks_of_memory_grow_unless_the_user_or_a_shared_engine_wants_other_on
 def test_a_script_chooses_the_allocator_before_torch_is_imported() -> None:
     """PyTorch reads the variable when it starts; what all scripts share is imported before their libraries."""
     imported = "import sys, dphrl.machine.gpus, dphrl.machine.progress, dphrl.machine.cause, dphrl.machine.settings"
-    check = f"{imported}, dphrl.config.blocks.sampling, dphrl.artifacts.stage; sys.exit('torch' in sys.modules)"
+    check = f"{imported}, dphrl.config.blocks.sampling, dphrl.store.stage; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", check], env={"PYTHONPATH": ":".join(sys.path), "PATH": ""}, check=True)

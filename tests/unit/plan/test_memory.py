@@ -9,7 +9,6 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
-from dphrl.model import logprobs
 from dphrl.plan.describe import check_fits, check_memory
 from dphrl.plan.memory import (
     GB,
@@ -24,6 +23,7 @@ from dphrl.plan.memory import (
     state_bytes,
     without_gpu,
 )
+from dphrl.policy import logprobs
 
 SIZES = ("num_hidden_layers", "hidden_size", "vocab_size", "intermediate_size", "num_attention_heads")
 GQA = "num_key_value_heads"

@@ -1,8 +1,14 @@
-"""Small seeded tables in the shape that the report reads, made by the evaluation itself."""
+"""Small seeded tables as the report reads them, a small run that a test may damage, and one to export."""
+
+import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from small_run import INDEX, SmallRun, build
+from tiny_models import TOKENS
 
 from dphrl.config.blocks.evaluation import BootstrapConfig, EvaluateConfig, StyleRule
 from dphrl.evaluation.against_base import keep_explore
@@ -18,6 +24,7 @@ RULES = (
     StyleRule(name="plain", prefix="SELECT "),
     StyleRule(name="plan", prefix="-- plan "),
 )
+PROMPTS, GOLD = "prompts/train.parquet", "gold/train.parquet"
 K = (1, 2, 4, 8, 16)
 BOOTSTRAP = BootstrapConfig(replicates=200)
 # Per method: how sure of itself it is, and how wide its styles still are.
@@ -115,3 +122,39 @@ def costs() -> pl.DataFrame:
     ]
     names = ["file", "stage", "part", "seconds", "tokens", "tokens_per_s", "max_rss_mib"]
     return pl.DataFrame(rows, schema=names, orient="row")
+
+
+@pytest.fixture(scope="package")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("audit") / "small"
+    build(root)
+    return root
+
+
+@pytest.fixture
+def small_run(built: Path, tmp_path: Path) -> SmallRun:
+    """A run without a fault, and without an end, which a test may change."""
+    shutil.copytree(built, tmp_path / "run")
+    return SmallRun(tmp_path / "run")
+
+
+@pytest.fixture
+def finished(small_run: SmallRun) -> SmallRun:
+    """The same run with SHA256SUMS."""
+    small_run.finish()
+    return small_run
+
+
+@pytest.fixture(scope="module")
+def exportable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with plain prompts, each with the ground truth 7."""
+    run = SmallRun(tmp_path_factory.mktemp("built") / "run")
+    build(run.root)
+    texts = {ids[0]: f"{TOKENS[ids[0]]}{TOKENS[ids[1]]}" for ids in run.read(PROMPTS)["prompt_token_ids"]}
+    messages = [[{"role": "user", "content": texts[ids[0]]}] for ids in run.read(PROMPTS)["prompt_token_ids"]]
+    run.rewrite(PROMPTS, run.read(PROMPTS).with_columns(messages=pl.Series([*map(json.dumps, messages)])))
+    run.change_footer(PROMPTS, lambda footer: footer["config"]["prompts"].update(template="plain"))
+    run.rewrite(GOLD, run.read(GOLD).with_columns(ground_truth=pl.lit('{"answer": "7"}')))
+    digest = run.footer(PROMPTS)["digest"]
+    run.change_footer(INDEX, lambda footer: footer["inputs"]["prompts"].update(digest=digest))
+    return run.root

@@ -3,10 +3,10 @@
 import polars as pl
 import pytest
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.report.counts import training_cost, training_use
 from dphrl.report.paper import ablation, families
+from dphrl.store.catalogue import SCHEMAS
 
 
 def blocks(**methods):

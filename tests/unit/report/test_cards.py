@@ -12,8 +12,8 @@ from huggingface_hub.repocard_data import eval_results_to_model_index
 from dphrl.config import slices
 from dphrl.config.config import Config
 from dphrl.config.load import read_config
-from dphrl.layout.names import PolicyName
 from dphrl.report.cards import Run, card
+from dphrl.store.policy_names import PolicyName
 
 POLICY = PolicyName("dph_js", 1, 40)
 COMMAND = "snakemake --cores 2 results/demo/policies/dph_js-s1/step40.json --configfile CONFIG"

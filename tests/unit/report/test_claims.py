@@ -4,13 +4,13 @@ import polars as pl
 import pytest
 from made_comparisons import comparison
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import claims
-from dphrl.pages.render import environment
-from dphrl.report.answers import claims_markdown
+from dphrl.report.findings import claims_markdown
 from dphrl.report.headline import difference_text
 from dphrl.report.page_tables import claims_table
+from dphrl.report.render import environment
+from dphrl.store.catalogue import SCHEMAS
 
 ROLES = {"d": "in_domain", "out_of": "cross_domain"}
 

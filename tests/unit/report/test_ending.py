@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dphrl.artifacts.tables import write_table
 from dphrl.config.load import read_config
-from dphrl.layout.run import Layout
-from dphrl.report.terminal import ending, results
+from dphrl.report.ending import ending, results
+from dphrl.store.layout import Layout
+from dphrl.store.parquet import write_table
 
 ROOT = Path(__file__).resolve().parents[3]
 

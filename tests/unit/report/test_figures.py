@@ -12,10 +12,10 @@ import yaml
 from runs import ROOT
 
 import dphrl
-from dphrl.artifacts.code import code_digest
 from dphrl.config.load import load_config
-from dphrl.layout.run import Layout
 from dphrl.report import contents, figures
+from dphrl.store.code import code_digest
+from dphrl.store.layout import Layout
 
 NAMES = ["eta", "gap", "keep_explore", "passk", "paths", "steps", "style_counts", "styles", "training"]
 ORDER = ("in_domain", "cross", "maths")
@@ -139,7 +139,7 @@ def test_a_section_of_figures_depends_on_no_other(tables, tmp_path):
     tables["passk"].write_parquet(tmp_path / "passk.parquet")
     code = (
         "import sys, polars as pl; sys.path.insert(0, sys.argv[1])\n"
-        "from dphrl.artifacts.code import code_digest; from dphrl.report.figures import draw, module, to_json\n"
+        "from dphrl.store.code import code_digest; from dphrl.report.figures import draw, module, to_json\n"
         "sys.stdout.write(code_digest([module('passk')]) + to_json(draw('passk', pl.read_parquet(sys.argv[2]))))\n"
     )
     command = [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}\n{code}"]

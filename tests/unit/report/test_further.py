@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.report.page_tables import further_tables, page_tables
+from dphrl.store.catalogue import SCHEMAS
 
 GRPO = [("grpo", seed, 40, "d") for seed in (1, 2)]
 RAREFIED = [(*key, "styles", m, 40, m / 2 + key[1] / 10, 0.0, 9.0) for key in GRPO for m in (2, 4, 8)]

@@ -6,8 +6,8 @@ import re
 
 import polars as pl
 
-from dphrl.pages.render import environment
 from dphrl.report.headline import Headline, headline_csv, headline_markdown, latex_table, main_metrics
+from dphrl.report.render import environment
 
 
 def test_rows_and_columns_in_reading_order(tables):

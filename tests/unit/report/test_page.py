@@ -9,15 +9,15 @@ import polars as pl
 import pytest
 from made_comparisons import compared
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import claims
 from dphrl.report import figures
-from dphrl.report.answers import Answer
 from dphrl.report.counts import Prepared, count_rows
+from dphrl.report.findings import Answer
 from dphrl.report.page import render_page
 from dphrl.report.page_tables import cost_table
-from dphrl.report.samples import Response, Sample
+from dphrl.report.shown_samples import Response, Sample
+from dphrl.store.catalogue import SCHEMAS
 
 NAMES = ["passk", "keep_explore", "styles", "training"]
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'></pre>"
@@ -294,7 +294,7 @@ def test_published_points_on_one_dataset_are_drawn_without_a_warning(browser, op
 
 
 def test_the_seconds_of_all_stages_count_no_part_twice() -> None:
-    rows = [("score", "imports", 2.0), ("score", "total", 5.0), ("score", "workers", 4.5), ("draw", "total", 1.0)]
+    rows = [("score", "imports", 2.0), ("score", "total", 5.0), ("score", "workers", 4.5), ("figure", "total", 1.0)]
     frame = pl.DataFrame(rows, schema=["stage", "part", "seconds"], orient="row").with_columns(
         tokens=pl.lit(None, pl.Int64), max_rss_mib=1.0
     )

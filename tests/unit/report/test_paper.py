@@ -11,13 +11,13 @@ import yaml
 from runs import ROOT
 
 import dphrl.report.paper as module
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import PublishedSetting
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import read_config
-from dphrl.layout.run import Layout
 from dphrl.report.contents import paper_tables
 from dphrl.report.paper import LAYOUTS, lay_out, names, read_published, shown, texts
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.layout import Layout
 
 FILE = Path(module.__file__).with_name("published.yaml")
 PUBLISHED = yaml.safe_load(FILE.read_text(encoding="utf-8"))

@@ -15,9 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.catalogue import VERDICTS as DECLARED
-from dphrl.artifacts.verdicts import VERDICTS
 from dphrl.config.blocks.data import ScoringConfig, SqlScoringConfig
 from dphrl.config.scorers import SqlRepair
 from dphrl.scoring import SqlScorer
@@ -26,8 +23,11 @@ from dphrl.scoring.math.answers import extract_boxed
 from dphrl.scoring.sql.compare import answer_class, equal, partial_credit
 from dphrl.scoring.sql.program import extract_sql, normalise_sql
 from dphrl.scoring.sql.scorer import MAX_RESPONSE
-from dphrl.scoring.tables import audit_gold, verdict_frame
 from dphrl.scoring.verdict import EMPTY_ANSWER, InfrastructureError
+from dphrl.scoring.verdict_tables import audit_gold, verdict_frame
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.catalogue import VERDICTS as DECLARED
+from dphrl.store.verdicts import VERDICTS
 
 cells = st.one_of(st.none(), st.integers(0, 2), st.sampled_from(["a", "1", ""]), st.just(1.0))
 tables = st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), min_size=1, max_size=5))

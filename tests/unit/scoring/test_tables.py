@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from dphrl.scoring.tables import correct, unanswered_or_cut_off
+from dphrl.scoring.verdict_tables import correct, unanswered_or_cut_off
 
 
 def test_greedy_samples_are_counted_apart() -> None:

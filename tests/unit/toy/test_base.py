@@ -12,7 +12,7 @@ from transformers.utils.logging import enable_progress_bar
 from dphrl.config.blocks.policy import SupervisedOptimizer
 from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyQuestions
 from dphrl.config.load import read_config
-from dphrl.model.logprobs import load_model
+from dphrl.policy.logprobs import load_model
 from dphrl.toy.base import toy_start
 from dphrl.toy.world import build_world
 from dphrl.training.supervised import train_supervised

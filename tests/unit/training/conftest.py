@@ -8,8 +8,8 @@ import pytest
 from tiny_models import write_tiny_policy
 from tiny_training import recorded_rows, write_moved_policy, write_reference
 
-from dphrl.reference.responses import ReferenceResponses
 from dphrl.training.loss import Example
+from dphrl.training.stored_responses import ReferenceResponses
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.model.batch import Row
+from dphrl.policy.batch import Row
 from dphrl.training.loss import Example, Objective
 
 F64 = torch.float64

@@ -26,14 +26,14 @@ from tiny_training import (
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.training import LoraConfig, MethodConfig
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
-from dphrl.reference.responses import ReferenceResponses
-from dphrl.rollout.transformers_engine import TransformersEngine
+from dphrl.policy.batch import Row
+from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.policy.transformers_engine import TransformersEngine
+from dphrl.store.catalogue import SCHEMAS
 from dphrl.training.loss import Example
 from dphrl.training.segment import Segment
+from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_rank")

@@ -11,8 +11,8 @@ from tiny_training import Judgement, likes_even
 from torch import Tensor
 
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.model.batch import Row
-from dphrl.rollout.requests import Completion
+from dphrl.policy.batch import Row
+from dphrl.policy.requests import Completion
 from dphrl.training.rollouts import Group, OnlinePrompt
 from dphrl.training.segment import Segment
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dphrl.ranks.launch import run_ranks
+from dphrl.policy.ranks import run_ranks
 
 LARGE = Path(__file__).resolve().parents[2] / "support" / "large_state.py"
 

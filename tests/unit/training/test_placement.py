@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from dphrl.config.blocks.training import MethodConfig
-from dphrl.model.batch import Row
-from dphrl.model.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.plan.memory import ModelShape, Setting, phases
+from dphrl.policy.batch import Row
+from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.training.trainer import Trainer
 
 PROGRAM = Path(__file__).resolve().parents[2] / "support" / "partitioned_start.py"

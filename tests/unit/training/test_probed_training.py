@@ -23,13 +23,13 @@ from tiny_training import (
 )
 
 from dphrl.config.blocks.training import MethodConfig
-from dphrl.model.batch import Row
-from dphrl.reference.responses import ReferenceResponses
-from dphrl.rollout.requests import Completion, Request
-from dphrl.rollout.transformers_engine import TransformersEngine
+from dphrl.policy.batch import Row
+from dphrl.policy.requests import Completion, Request
+from dphrl.policy.transformers_engine import TransformersEngine
 from dphrl.training.loss import Example
 from dphrl.training.probes import ProbePrompt, Probes
 from dphrl.training.segment import Segment
+from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("one_rank")

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 from tiny_training import train_config
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.probes import training_probes
+from dphrl.store.catalogue import SCHEMAS
 from dphrl.training.probes import ProbePrompt, probe_prompts
 
 KEYS = [f"p{i:02}" for i in range(20)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.rollout.requests import Completion, Request
+from dphrl.policy.requests import Completion, Request
 from dphrl.training.metrics import averages, rollout_sums
 from dphrl.training.rollouts import Group, OnlinePrompt
 from dphrl.training.segment import Segment

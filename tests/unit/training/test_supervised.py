@@ -12,9 +12,9 @@ import torch
 from tiny_models import EOS, TOKENS, write_tiny_policy
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from dphrl.artifacts.tables import write_table
 from dphrl.config.blocks.policy import SupervisedConfig
-from dphrl.sample_files.records import SourceError
+from dphrl.data.records import SourceError
+from dphrl.store.parquet import write_table
 from dphrl.training.supervised import Start, batch_indices, supervised_start, train_supervised
 
 ROWS = [{"prompt": f"Q {letter}\nA ", "response": letter * (1 + i % 3)} for i, letter in enumerate("abcdefghij")]

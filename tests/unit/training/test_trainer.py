@@ -28,16 +28,16 @@ from tiny_training import (
 from torch import Tensor
 from transformers import LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 
-from dphrl.artifacts.files import sha256_file
 from dphrl.config.blocks.training import LoraConfig, MethodConfig
-from dphrl.model.logprobs import load_model
-from dphrl.reference.responses import ReferenceResponses
-from dphrl.rollout.engine import Digest, Engine
-from dphrl.rollout.transformers_engine import TransformersEngine
-from dphrl.rollout.vllm_engine import VllmEngine
+from dphrl.policy.engine import Digest, Engine
+from dphrl.policy.logprobs import load_model
+from dphrl.policy.transformers_engine import TransformersEngine
+from dphrl.policy.vllm_engine import VllmEngine
+from dphrl.store.files import sha256_file
 from dphrl.training.checks import StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.segment import Segment
+from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer, Update
 
 pytestmark = pytest.mark.usefixtures("one_rank")

@@ -16,8 +16,8 @@ from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.checks import problems_between_blocks
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, nearest, show
-from dphrl.config.files import Files, merged, name_files, read_files, read_yaml
 from dphrl.config.keys import block_at, known_keys
+from dphrl.config.yaml_files import Files, merged, name_files, read_files, read_yaml
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"

@@ -6,14 +6,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dphrl.data.sample_files import SampleFile
 from dphrl.diagnose.joined import Joined, known_as
 from dphrl.evaluation.doubts import neighbours_agree
 from dphrl.evaluation.estimator import g_pass_at_k, maj_at_k, pass_hat_k
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.verdict import LOSSES, NARROWED, NOT_COLLAPSED, Verdict, verdict_k
-from dphrl.pages.numbers import percent
-from dphrl.sample_files.samples import SampleFile
+from dphrl.text import percent
 
 QUALIFIES = 0.05
 """A difference of the shares of truncated or empty answers above it qualifies the verdict."""

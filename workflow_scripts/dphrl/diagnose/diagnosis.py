@@ -9,6 +9,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
+from dphrl.data.sample_files import SampleFile
+from dphrl.data.sample_formats import DPHRL
 from dphrl.diagnose import checks
 from dphrl.diagnose.classes import evaluations, with_answers
 from dphrl.diagnose.joined import Joined, join, known_as, policy_names
@@ -31,8 +33,6 @@ from dphrl.evaluation.verdict import (
     varied,
     verdict_k,
 )
-from dphrl.sample_files.formats import DPHRL
-from dphrl.sample_files.samples import SampleFile
 
 
 class KError(ValueError):

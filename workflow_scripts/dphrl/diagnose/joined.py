@@ -8,13 +8,13 @@ from pathlib import Path
 
 import polars as pl
 
+from dphrl.data.records import SourceError, leaves, names_of
+from dphrl.data.sample_batches import key_of_text
+from dphrl.data.sample_fields import likely_verdict
+from dphrl.data.sample_files import SampleFile
+from dphrl.data.sample_formats import CLASSES
+from dphrl.data.sample_hints import nearest_fields
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.sample_files.batches import key_of_text
-from dphrl.sample_files.fields import likely_verdict
-from dphrl.sample_files.formats import CLASSES
-from dphrl.sample_files.hints import nearest_fields
-from dphrl.sample_files.records import SourceError, leaves, names_of
-from dphrl.sample_files.samples import SampleFile
 
 _KEY = "prompt_id"
 _SHOWN = 3

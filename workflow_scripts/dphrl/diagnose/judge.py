@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 from tqdm import tqdm
 
+from dphrl.data.records import SourceError, place, read_records
+from dphrl.data.sample_files import SampleFile
 from dphrl.diagnose.joined import known_as
-from dphrl.pages.visible import visible
-from dphrl.sample_files.records import SourceError, place, read_records
-from dphrl.sample_files.samples import SampleFile
+from dphrl.text import visible
 
 _NEEDED = {"math": "math_verify", "sql": "sqlglot"}
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")

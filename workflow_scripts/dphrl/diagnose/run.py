@@ -11,15 +11,15 @@ from pathlib import Path
 from pydantic import ValidationError
 from tqdm import tqdm
 
-from dphrl.artifacts.files import replacing
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
+from dphrl.data.records import parts_of
+from dphrl.data.sample_files import SampleFile, read_samples
 from dphrl.diagnose.diagnosis import Diagnosis, KError, diagnose
+from dphrl.diagnose.diagnosis_page import page, to_json
 from dphrl.diagnose.joined import policy_names
 from dphrl.diagnose.judge import check_extra, judged, read_golds
-from dphrl.diagnose.page import page, to_json
 from dphrl.diagnose.tables import text
-from dphrl.sample_files.records import parts_of
-from dphrl.sample_files.samples import SampleFile, read_samples
+from dphrl.store.files import replacing
 
 # Files of so many bytes together are read by two processes.
 _LARGE = 64 * 2**20

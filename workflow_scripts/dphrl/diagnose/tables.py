@@ -10,8 +10,7 @@ from dphrl.diagnose.diagnosis import Diagnosis
 from dphrl.evaluation.against_base import BINS, transitions
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.verdict import KINDS
-from dphrl.pages.numbers import change, count, interval, percent, points
-from dphrl.pages.visible import visible
+from dphrl.text import change, count, interval, percent, points, visible
 
 Shown = tuple[str, str, pl.DataFrame]
 _ITSELF = "base against itself (chance)"

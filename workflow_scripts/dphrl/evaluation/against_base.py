@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import right_among
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.study import Policy, PolicyKey, Study
+from dphrl.store.catalogue import SCHEMAS
 
 FEWEST_EXPECTED = 30.0
 """A rate of fewer expected prompts than this has no interval: the resampled intervals are too narrow there."""

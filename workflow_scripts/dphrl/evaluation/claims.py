@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 from scipy.special import betaincinv, stdtr
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, Relation, Role
 from dphrl.evaluation.crossed import Estimate, Floats, detectable, holm, sizes_needed
+from dphrl.evaluation.methods import phrase
 from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered
-from dphrl.layout.methods import phrase
+from dphrl.store.catalogue import SCHEMAS
 
 VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].enums["verdict"]
 # The level of the tests and of the two one-sided tests of equivalence.

@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
 from dphrl.evaluation.claims import claims_of_run
@@ -15,6 +14,7 @@ from dphrl.evaluation.crossed import Crossed, Floats, Questions, holm
 from dphrl.evaluation.estimator import maj_at_k
 from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered, published_k
 from dphrl.evaluation.study import Policy, Study
+from dphrl.store.catalogue import SCHEMAS
 
 _RATES = ("keep@", "explore@")
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.tables import by_prompts
 from dphrl.config.blocks.data import MATH
 from dphrl.config.blocks.evaluation import OTHER_STYLE, StyleRule
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.parquet import by_prompts
 
 _KEY = SCHEMAS["rollouts"].key
 _JUDGED = ("verdict", "correct", "answer_class", "program_class", "reads_table")

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.per_prompt import style_of
+from dphrl.store.catalogue import SCHEMAS
 
 _MEASURED = ["method", "seed", "step", "subset"]
 _DIVERGENCE = "probe_forward_kl_"

@@ -9,11 +9,11 @@ from itertools import groupby
 import numpy as np
 import polars as pl
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.against_base import bases_of
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import class_counts, rarefied
 from dphrl.evaluation.study import Policy, Study
+from dphrl.store.catalogue import SCHEMAS
 
 SIZES = (2, 4, 8)
 """Numbers of right answers at which classes are counted."""

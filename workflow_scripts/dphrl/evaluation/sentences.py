@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dphrl.evaluation import verdict as rule
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 from dphrl.evaluation.verdict import KINDS, Verdict
-from dphrl.pages.numbers import change, count, interval, margin_in_points, percent, points
+from dphrl.text import change, count, interval, margin_in_points, percent, points
 
 
 def sentences(verdict: Verdict, qualified: Iterable[str]) -> list[str]:

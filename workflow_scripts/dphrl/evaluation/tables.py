@@ -1,4 +1,4 @@
-"""The tables of a run, each made from the `Study` of its evaluations and declared in `artifacts/catalogue.py`.
+"""The tables of a run, each made from the `Study` of its evaluations and declared in `store/catalogue.py`.
 
 Intervals resample prompts, or clusters of them where 20 or more are named for a dataset.
 Rows are sorted by dataset, policy (base first) and then as the table says; the same input gives the same rows.
@@ -14,20 +14,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.claims import CLAIMS, claims
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
 from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.estimator import class_counts, entropy
+from dphrl.evaluation.methods import label
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.paired import compared
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.verdict import Verdict, decide, hotter, kinds_of, together, varied, verdict_k
-from dphrl.layout.methods import label
+from dphrl.store.catalogue import SCHEMAS
 
 _ENTROPY = {
     "distinct_styles": "style_entropy",

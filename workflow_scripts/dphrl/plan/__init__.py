@@ -1,1 +1,1 @@
-"""Memory, disk, jobs, tokens and hours of a configuration, before anything runs."""
+"""Before anything runs: a first configuration (`dphrl init`), and memory, jobs and hours of one (`dphrl plan`)."""

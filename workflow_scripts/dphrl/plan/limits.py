@@ -46,7 +46,7 @@ from dphrl.plan.work import (
     reference_tokens,
     step_tokens,
 )
-from dphrl.rollout.requests import REQUESTS_PER_PART
+from dphrl.policy.requests import REQUESTS_PER_PART
 
 # Processes of a job on one node, at most: nodes have 8 GPUs. More ranks are spread over nodes.
 _RANKS_PER_NODE: Final = 8

@@ -24,7 +24,7 @@ _ASLEEP = 1.5 * GB  # CUDA graphs and workspace that an engine keeps while it sl
 _WORKSPACE = 1.5 * GB  # workspaces of the trainer's kernels, fragments of the allocator
 _BUCKET = 5e8  # elements of DeepSpeed's buffer for communication
 _GATHERED = 1e9  # elements of whole layers that ZeRO-3 keeps at a time
-# Float32 values of the head that exist at one time on a GPU (the chunks of model/logprobs.py), and copies of them.
+# Float32 values of the head that exist at one time on a GPU (the chunks of policy/logprobs.py), and copies of them.
 _HEAD_CHUNK, _HEAD_COPIES = 5 * 2**24, 5
 # Parts that only a GPU needs.
 _OF_CUDA = ("context", "engine's buffers", "workspace", "buckets", "sleeping engine")

@@ -15,10 +15,10 @@ import polars as pl
 from dphrl.config.blocks.data import TOY
 from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
-from dphrl.layout.names import BASE, DRAW
-from dphrl.layout.run import Layout
+from dphrl.data.records import read_source
 from dphrl.plan.memory import ModelShape, Setting, training_bytes
-from dphrl.sample_files.records import read_source
+from dphrl.store.layout import Layout
+from dphrl.store.policy_names import BASE, DRAW
 
 PLANS: Final[tuple[Plan, ...]] = get_args(Plan)
 # Operations/s that updates reach: about those of a core in float32 (docs/benchmarks.md), and 140 to 380 * 10^12 were

@@ -10,12 +10,11 @@ from typing import Any
 import polars as pl
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-import dphrl.pages
-from dphrl.layout.methods import label
-from dphrl.layout.names import BASE, PolicyName
+from dphrl.evaluation.methods import label
 from dphrl.report.headline import headline_markdown, markdown, markdown_table, metric_name
+from dphrl.store.policy_names import BASE, PolicyName
 
-_TEMPLATE = Path(dphrl.pages.__file__).parent / "templates" / "card.md.j2"
+_TEMPLATE = Path(__file__).parent / "templates" / "card.md.j2"
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 from dphrl.config.errors import ConfigError, Problem, show
-from dphrl.layout.run import Layout
 from dphrl.report import paper
 from dphrl.report.figures import figures
 from dphrl.report.paper import families
+from dphrl.store.layout import Layout
 
 PUBLISHED = Path(paper.__file__).with_name("published.yaml")
 

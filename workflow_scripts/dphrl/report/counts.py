@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.store.catalogue import SCHEMAS
 
 _GOLD = SCHEMAS["gold"].enums["reason"]
 # Columns of the table "datasets": reasons why rows were rejected, findings in gold answers, and kinds of overlap.

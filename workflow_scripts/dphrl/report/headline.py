@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 from tabulate import tabulate
 
-from dphrl.layout.methods import in_order, label
-from dphrl.pages import numbers
+from dphrl import text as numbers
+from dphrl.evaluation.methods import in_order, label
 
 AMONG_ALL = "distinct_styles"
 """The count of diversity that is of all samples; the others are of the right ones."""

@@ -9,15 +9,15 @@ import polars as pl
 import vl_convert
 from markupsafe import Markup
 
+from dphrl.evaluation.methods import label
 from dphrl.evaluation.names import BASE
-from dphrl.layout.methods import label
-from dphrl.pages.render import render
-from dphrl.report.answers import Answer
 from dphrl.report.counts import FOUND, REJECTED, SHARED
 from dphrl.report.figures import SECTIONS
+from dphrl.report.findings import Answer
 from dphrl.report.headline import Headline, how_to_read, last_steps
 from dphrl.report.page_tables import claims_table, cost_table, headline_table, readable, sample_choices
-from dphrl.report.samples import Sample
+from dphrl.report.render import render
+from dphrl.report.shown_samples import Sample
 
 HEADINGS = {"solved": "What is solved", "diversity": "Diversity", "course": "Training"}
 """Heading of each section of figures."""

@@ -5,14 +5,14 @@ from typing import Any
 
 import polars as pl
 
+from dphrl.evaluation.methods import in_order, label
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.layout.methods import in_order, label
-from dphrl.pages.numbers import interval, percent, points
-from dphrl.report.answers import HEADS, claim_tables
+from dphrl.report.findings import HEADS, claim_tables
 from dphrl.report.headline import Headline, main_metrics, metric_name, training
 from dphrl.report.paper import LAYOUTS, shown
-from dphrl.report.rules import Scored, Shown, missing_of_run, rules_of_run
-from dphrl.report.samples import Sample
+from dphrl.report.refused_answers import Scored, Shown, missing_of_run, rules_of_run
+from dphrl.report.shown_samples import Sample
+from dphrl.text import interval, percent, points
 
 TRAINING = {
     "training_use": (

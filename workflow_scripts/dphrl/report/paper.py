@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 import yaml
 
-from dphrl.artifacts.catalogue import SCHEMAS
+from dphrl.evaluation.methods import in_order, label
 from dphrl.evaluation.names import numbered, published_k
-from dphrl.layout.methods import in_order, label
-from dphrl.pages.numbers import percent
 from dphrl.report.headline import at_published_k, last_steps, latex_table, markdown_table, metric_name
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.text import percent
 
 AVERAGE = "average"
 _SHOWN = (

@@ -9,10 +9,10 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dphrl.artifacts.verdicts import VERDICTS
 from dphrl.scoring.math.scorer import MathScorer
 from dphrl.scoring.sql.scorer import SqlScorer
 from dphrl.scoring.verdict import Scorer, Verdict
+from dphrl.store.verdicts import VERDICTS
 
 _registered: dict[str, type["CustomScorer"]] = {}
 _Class = TypeVar("_Class", bound=type["CustomScorer"])

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoTokenizer, GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from dphrl.config.blocks.toy import ToyConfig
-from dphrl.model.batch import Row
+from dphrl.policy.batch import Row
 from dphrl.training.supervised import Start
 
 LONGEST_SEQUENCE = 256

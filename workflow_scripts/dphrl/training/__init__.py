@@ -1,1 +1,1 @@
-"""Training: the schedule, the step, DeepSpeed, the verified weight push, and segments that can be restarted."""
+"""Training: stored reference responses, the schedule, the step, DeepSpeed, the verified weight push, segments."""

@@ -14,9 +14,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from dphrl.model.batch import Row
-from dphrl.reference.responses import ReferenceResponses
-from dphrl.rollout.engine import Digest, Engine
+from dphrl.policy.batch import Row
+from dphrl.policy.engine import Digest, Engine
+from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer
 
 # Of a canary in bfloat16; in float32 it is one text.

@@ -13,25 +13,26 @@ import polars as pl
 import torch
 import torch.distributed as dist
 
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import replacing_folder
-from dphrl.artifacts.stage import Timing
 from dphrl.config.blocks.sampling import EngineConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
+from dphrl.data.partition_counts import require_questions
 from dphrl.machine.private import private_temporary_folder
-from dphrl.model.logprobs import load_model
-from dphrl.ranks.collectives import all_gather, control_group, rank, start_process_group
-from dphrl.ranks.launch import ONE_NODE, Nodes, RankJob, cores_of_rank, run_on_ranks, threads_of_rank
-from dphrl.reference.responses import load
-from dphrl.rollout.engine import Engine, make_engine
-from dphrl.rollout.requests import Completion, Request
+from dphrl.policy.collectives import all_gather, control_group, rank, start_process_group
+from dphrl.policy.engine import Engine
+from dphrl.policy.engines import make_engine
+from dphrl.policy.logprobs import load_model
+from dphrl.policy.ranks import ONE_NODE, Nodes, RankJob, cores_of_rank, run_on_ranks, threads_of_rank
+from dphrl.policy.requests import Completion, Request
 from dphrl.scoring.factory import make_scorer
-from dphrl.tasks.partition_counts import require_questions
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.files import replacing_folder
+from dphrl.store.stage import Timing
 from dphrl.training.checks import Canary, check_reference
 from dphrl.training.metrics import open_trackers
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
+from dphrl.training.stored_responses import load
 from dphrl.training.trainer import Trainer
 
 

@@ -26,13 +26,13 @@ import torch
 from torch import Tensor
 
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.model.batch import Row
 from dphrl.objective.aggregation import ComponentWeights, component_weights, js_beta
 from dphrl.objective.divergences import Divergence, divergence
 from dphrl.objective.importance import off_policy, tis_weights
 from dphrl.objective.plug import divergence_of
 from dphrl.objective.ppo import policy_loss
 from dphrl.objective.topk import topk_value
+from dphrl.policy.batch import Row
 
 
 @dataclass(frozen=True)

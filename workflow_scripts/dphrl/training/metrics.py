@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from dphrl.objective.importance import mismatch
-from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, world_size
+from dphrl.policy.collectives import all_gather, all_reduce_max, all_reduce_sum, world_size
 from dphrl.training.loss import Example
 from dphrl.training.rollouts import Group
 from dphrl.training.trainer import Update

@@ -15,10 +15,10 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.config.blocks.training import TrainConfig
-from dphrl.ranks.collectives import partition, rank, world_size
+from dphrl.policy.collectives import partition, rank, world_size
+from dphrl.store.tensors import Entry, file_order, write_tensors
 from dphrl.training.weights import pieces
 
 _EPSILON = 1e-8

@@ -13,12 +13,12 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.training import TrainConfig
-from dphrl.model.batch import Row
 from dphrl.objective.divergences import divergence
-from dphrl.ranks.collectives import all_gather, all_reduce_sum, rank, world_size
-from dphrl.rollout.engine import Engine
+from dphrl.policy.batch import Row
+from dphrl.policy.collectives import all_gather, all_reduce_sum, rank, world_size
+from dphrl.policy.engine import Engine
+from dphrl.store.catalogue import SCHEMAS
 from dphrl.training.rollouts import OnlinePrompt, Score, rollout_request
 from dphrl.training.trainer import Trainer
 

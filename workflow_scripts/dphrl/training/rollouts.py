@@ -8,7 +8,7 @@ import torch
 
 from dphrl.config.blocks.training import TrainConfig
 from dphrl.objective.advantages import informative
-from dphrl.rollout.requests import Completion, Request, sample_seed
+from dphrl.policy.requests import Completion, Request, sample_seed
 from dphrl.scoring.verdict import Verdict
 
 Score = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], Sequence[Verdict]]

@@ -11,21 +11,21 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from dphrl.artifacts.catalogue import SCHEMAS
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.machine.progress import ProgressLines
-from dphrl.model.batch import Row
 from dphrl.objective.advantages import group_advantages, k1_penalties, overlong_penalty
 from dphrl.objective.plug import Advantage, advantage_of
-from dphrl.ranks.collectives import all_reduce_max, rank, world_size
-from dphrl.reference.responses import ReferenceResponses
-from dphrl.rollout.engine import Engine
+from dphrl.policy.batch import Row
+from dphrl.policy.collectives import all_reduce_max, rank, world_size
+from dphrl.policy.engine import Engine
+from dphrl.store.catalogue import SCHEMAS
 from dphrl.training.checks import WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.metrics import Sampled, Track, speed, step_metrics
 from dphrl.training.probes import Probes
 from dphrl.training.rollouts import Group, OnlinePrompt, Score, rollout_request
 from dphrl.training.schedule import epoch_indices, learning_rate
+from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer, Update
 
 # Rollouts that trackers show of each step.

@@ -22,15 +22,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
-from dphrl.artifacts.catalogue import SCHEMAS
-from dphrl.artifacts.files import replacing
 from dphrl.config.blocks.policy import SupervisedConfig, SupervisedTraining
-from dphrl.model.batch import Row, collate
-from dphrl.model.logprobs import LogProbs, device_of_job, load_model
-from dphrl.sample_files.records import SourceError
-from dphrl.tasks.fields import Fields, MalformedError, show
-from dphrl.tasks.prompts import messages_of
-from dphrl.tasks.tokens import TemplateError, encoder, end_token, load_tokenizer
+from dphrl.data.fields import Fields, MalformedError, show
+from dphrl.data.prompts import messages_of
+from dphrl.data.records import SourceError
+from dphrl.data.tokens import TemplateError, encoder, end_token, load_tokenizer
+from dphrl.policy.batch import Row, collate
+from dphrl.policy.logprobs import LogProbs, device_of_job, load_model
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.files import replacing
 from dphrl.training.schedule import step_of_epochs
 
 _STATE: Final = "state.safetensors"

@@ -16,10 +16,10 @@ from transformers import PreTrainedModel
 from dphrl.config.blocks.base import Dtype
 from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
-from dphrl.model.batch import MicroBatch, Row, collate
-from dphrl.model.logprobs import LogProbs, logprobs_by_row
 from dphrl.objective.aggregation import ComponentWeights
-from dphrl.ranks.collectives import all_gather, all_reduce_max, all_reduce_sum, divide_frozen, rank, world_size
+from dphrl.policy.batch import MicroBatch, Row, collate
+from dphrl.policy.collectives import all_gather, all_reduce_max, all_reduce_sum, divide_frozen, rank, world_size
+from dphrl.policy.logprobs import LogProbs, logprobs_by_row
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize, load_state, load_trained, save_state
 from dphrl.training.weights import add_adapters, merged_weights, save_policy

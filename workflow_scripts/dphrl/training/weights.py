@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.core_model_loading import revert_weight_conversion
 
-from dphrl.artifacts.tensors import Entry, file_order, write_tensors
 from dphrl.config.blocks.training import LoraConfig
+from dphrl.store.tensors import Entry, file_order, write_tensors
 
 _NAME = "default"
 _ADAPTER = ".lora_"

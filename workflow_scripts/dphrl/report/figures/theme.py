@@ -8,10 +8,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.layout.methods import METHODS, in_order, label
+from dphrl.evaluation.methods import METHODS, in_order, label
 from dphrl.report.headline import last_steps
 
-# Of methods that layout/methods.py does not name.
+# Of methods that evaluation/methods.py does not name.
 _FURTHER = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
 # Paul Tol's bright scheme, for anything but policies; the style "other" is grey and always last.
 _BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")

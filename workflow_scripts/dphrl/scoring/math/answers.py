@@ -4,9 +4,9 @@ import re
 from fractions import Fraction
 from typing import Final
 
+from dphrl.data.latex import last_boxed
 from dphrl.scoring.math.forms import DEGREE, usual
 from dphrl.scoring.math.units import CURRENCY
-from dphrl.tasks.latex import last_boxed
 
 MAX_RESPONSE: Final = 4_000_000
 MAX_CHARACTERS: Final = 4000

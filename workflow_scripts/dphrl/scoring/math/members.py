@@ -7,11 +7,11 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
+from dphrl.data.latex import split_at_commas
 from dphrl.scoring.math.answers import normal_form, number, without_base
 from dphrl.scoring.math.relations import Sides, decimals, sides, symbols
 from dphrl.scoring.math.units import Quantity, quantity
 from dphrl.scoring.verdict import digest
-from dphrl.tasks.latex import split_at_commas
 
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _SPACING: Final = re.compile(r"(?<!\\)\\[,;:> ]|(?<!\\)~|\\q?quad(?![A-Za-z])|\\(?:thinspace|enspace)(?![A-Za-z])")

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
 from dphrl.config.scorers import Comparison, Partial, SqlAnswer, SqlDefaults, SqlRepair
+from dphrl.data.databases import PendingChangesError, database_path
 from dphrl.scoring.sql.program import extract_sql, is_repaired
 from dphrl.scoring.sql.sandbox import MAX_LENGTH
 from dphrl.scoring.verdict import InfrastructureError, Verdict, check_option
 from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool, PooledScorer
-from dphrl.tasks.databases import PendingChangesError, database_path
 
 # A million tokens, say. Extraction takes time and memory in this process, which is without limits.
 MAX_RESPONSE: Final = 4_000_000

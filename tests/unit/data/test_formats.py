@@ -1,0 +1,185 @@
+"""Files as the named tools write them. The fields are those of the sources that formats.py names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from written_samples import CHAT, lines, lm_eval, qwen_math, verifiers, verl, write_every_format
+
+from dphrl.data.sample_files import SampleFile, SourceError, read_samples
+
+
+def column(found: SampleFile, name: str) -> list[Any]:
+    return found.rows[name].to_list()
+
+
+def test_rollouts_of_one_input_are_one_question_of_a_verl_dump(tmp_path: Path) -> None:
+    rows = [verl("It is 4", 1.0), verl("5", 0.0), verl("9", 1.0, "What is 3 * 3?"), verl("four", 1.0)]
+    found = read_samples(lines(tmp_path / "40.jsonl", *rows))
+    assert (found.format, found.settings, found.notes) == ("verl", {}, ())
+    first, _, other, _ = ids = column(found, "question_id")
+    assert ids == [first, first, other, first]
+    assert (len(first), first != other) == (32, True)
+    assert column(found, "question") == [CHAT, CHAT, "What is 3 * 3?", CHAT]
+    assert column(found, "sample_index") == [0, 1, 0, 2]
+    assert column(found, "text") == ["It is 4", "5", "9", "four"]
+    assert column(found, "correct") == [True, False, True, True]
+    assert column(found, "gold") == ["4"] * 4
+    assert column(found, "truncated") == column(found, "level") == [None] * 4
+
+
+def test_shaped_scores_of_verl_need_a_threshold_or_another_field(tmp_path: Path) -> None:
+    path = lines(tmp_path / "80.jsonl", verl("4", 1.0, acc=True), verl("5", -1.0, acc=False), verl("4", 0.5, acc=True))
+    with pytest.raises(SourceError, match=r"80\.jsonl, line 2: score: expected 0 or 1.*found -1\.0.*--threshold T"):
+        read_samples(path)
+    assert column(read_samples(path, threshold=0.5), "correct") == [True, False, True]
+    assert column(read_samples(path, threshold=0.6), "correct") == [True, False, False]
+    assert column(read_samples(path, mapping={"correct": "acc"}), "correct") == [True, False, True]
+
+
+def test_a_field_of_another_format_is_noted(tmp_path: Path) -> None:
+    found = read_samples(lines(tmp_path / "x.jsonl", verl("4", 1.0)), mapping={"score": "accuracy_reward"})
+    assert column(found, "correct") == [True]
+    assert found.notes == ("no field accuracy_reward: score is read as in other verl files",)
+
+
+def test_steps_of_several_policies_are_named(tmp_path: Path) -> None:
+    (note,) = read_samples(lines(tmp_path / "x.jsonl", verl("4", 1.0), {**verl("4", 1.0), "step": 50})).notes
+    assert note == "step has 2 values ('40', '50', ...): are these samples of one policy?"
+
+
+def trl(path: Path, **rewards: list[float | None]) -> Path:
+    table = {
+        "step": [100] * 4,
+        "prompt": ["What is 2 + 2?"] * 2 + ["What is 3 * 3?"] * 2,
+        "completion": ["4", "5", "9", "6"],
+        **rewards,
+        "advantage": [0.7, -0.7, 0.0, 0.0],
+    }
+    pl.DataFrame(table).write_parquet(path)
+    return path
+
+
+def test_the_reward_function_of_trl_judges(tmp_path: Path) -> None:
+    path = trl(tmp_path / "completions_00100.parquet", accuracy_reward=[1.0, 0.0, None, 0.0])
+    found = read_samples(path)
+    assert (found.format, found.settings) == ("trl", {"grader": "accuracy_reward"})
+    assert column(found, "question") == ["What is 2 + 2?"] * 2 + ["What is 3 * 3?"] * 2
+    assert column(found, "sample_index") == [0, 1, 0, 1]
+    assert column(found, "correct") == [True, False, None, False]
+    assert found.notes == ()
+
+
+def test_one_of_several_reward_functions_must_be_named(tmp_path: Path) -> None:
+    rewards: dict[str, list[float | None]] = {"format_reward": [0.5] * 4, "accuracy_reward": [1.0, 0.0, 0.0, 1.0]}
+    path = trl(tmp_path / "completions_00100.parquet", **rewards)
+    with pytest.raises(SourceError, match=r"several scores \(format_reward, accuracy_reward\).*--map score="):
+        read_samples(path)
+    assert column(read_samples(path, mapping={"score": "accuracy_reward"}), "correct") == [True, False, False, True]
+
+
+def test_choices_of_lm_eval_are_no_samples(tmp_path: Path) -> None:
+    row = lm_eval(0, [], 1.0) | {"resps": [[["-3.2", "False"]], [["-1.0", "True"]]], "metrics": ["acc"], "acc": 1.0}
+    with pytest.raises(SourceError, match=r"line 1: resps\.0: expected a text"):
+        read_samples(lines(tmp_path / "samples_arc.jsonl", row))
+
+
+def test_verifiers_has_chats_and_its_settings_in_another_file(tmp_path: Path) -> None:
+    turns = [
+        {"role": "assistant", "content": None, "tool_calls": ["{}"]},
+        {"role": "tool", "content": "4"},
+        {"role": "assistant", "content": [{"type": "text", "text": "It is 4"}]},
+    ]
+    rows = [
+        verifiers(0, "4", 1.0),
+        verifiers(1, "5", 0.0, is_truncated=True),
+        verifiers(0, "", 1.0, completion=turns),
+        verifiers(1, "", 0.0, completion=None, error={"error": "APIError", "message": "no answer"}),
+    ]
+    sampling = {"temperature": 0.6, "max_tokens": 4096}
+    metadata = {"env_id": "gsm8k", "model": "Qwen/Qwen3-4B", "sampling_args": sampling, "num_examples": 2}
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
+    found = read_samples(lines(tmp_path / "results.jsonl", *rows))
+    assert found.format == "verifiers"
+    expected = {"temperature": "0.6", "max_tokens": "4096", "model": "Qwen/Qwen3-4B", "grader": "gsm8k"}
+    assert found.settings == expected
+    assert column(found, "question_id") == ["0", "1", "0"]
+    assert column(found, "question") == ["Question 0?", "Question 1?", "Question 0?"]
+    assert column(found, "text") == ["4", "5", "It is 4"]
+    assert column(found, "correct") == [True, False, True]
+    assert column(found, "truncated") == [False, True, False]
+    assert found.notes == ("1 rows are left out: the tool failed there (field error)",)
+
+
+def test_lists_of_qwen_math_are_samples(tmp_path: Path) -> None:
+    rows = [
+        qwen_math(0, ["it is 4", "so 5"], [True, False], finish_reason=["stop", "length"]),
+        qwen_math(7, ["4", "4", ""], [True, True, False], finish_reason=["stop", "stop", "stop"]),
+    ]
+    found = read_samples(lines(tmp_path / "aime24" / "test_qwen-boxed_-1_seed1_t0.6_s0_e-1.jsonl", *rows))
+    assert (found.format, found.settings) == ("qwen-math", {"temperature": "0.6"})
+    assert column(found, "question_id") == ["0", "0", "7", "7", "7"]
+    assert column(found, "sample_index") == [0, 1, 0, 1, 2]
+    assert column(found, "text") == ["it is 4", "so 5", "4", "4", ""]
+    assert column(found, "correct") == [True, False, True, True, False]
+    assert column(found, "truncated") == [False, True, False, False, False]
+    assert column(found, "level") == ["5"] * 5
+    assert found.notes == ("1 of 5 responses are empty",)
+
+
+def test_lists_of_other_lengths_are_named(tmp_path: Path) -> None:
+    path = lines(tmp_path / "x.jsonl", qwen_math(0, ["4"], [True]), qwen_math(1, ["4", "5"], [True]))
+    with pytest.raises(SourceError, match=r"line 2: score: expected 2 values, one per response, found 1"):
+        read_samples(path)
+
+
+def shard(path: Path, ids: str, program: str | None = "p") -> Path:
+    """Verdicts of this workflow: of each prompt a greedy response, a right one, and one without an answer."""
+    rows = [(key, index, index < 1, None if index else "SELECT 1" * 30) for key in ids for index in (-1, 0, 1)]
+    frame = pl.DataFrame(rows, ["prompt_id", "sample_index", "correct", "extracted"], orient="row")
+    classes = {"answer_class": pl.lit("a"), "program_class": pl.lit(program, pl.String)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.with_columns(verdict=pl.lit("wrong"), **classes).write_parquet(path)
+    return path
+
+
+def test_verdicts_of_a_run_have_classes_and_no_greedy_response(tmp_path: Path) -> None:
+    found = read_samples(shard(tmp_path / "0.parquet", "ab"))
+    assert (found.format, found.settings) == ("dphrl", {})
+    rows = found.rows.select("question_id", "sample_index", "text", "correct", "answer_class", "program_class")
+    answer = "SELECT 1" * 30
+    expected = [(key, *one, "a", "p") for key in "ab" for one in ((0, answer, True), (1, "", False))]
+    assert rows.rows() == expected
+    notes = ("2 greedy responses (sample_index -1) are left out", "2 of 4 responses have no extracted answer")
+    assert found.notes == notes
+    without = read_samples(shard(tmp_path / "1.parquet", "ab", program=None))
+    assert without.rows.columns[-1] == "answer_class"
+
+
+def test_a_folder_is_its_parquet_files_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for number, ids in ((10, "e"), (9, "cd"), (1, "ab")):
+        shard(tmp_path / "in" / f"{number}.parquet", ids)
+    (tmp_path / "in" / "1.parquet.sha256").write_text("0")
+    found = read_samples(tmp_path / "in")
+    assert found.path == tmp_path / "in"
+    assert found.rows["question_id"].unique(maintain_order=True).to_list() == [*"abcde"]
+    assert found.notes[0] == "5 greedy responses (sample_index -1) are left out"
+    broken = pl.read_parquet(tmp_path / "in" / "9.parquet").with_columns(extracted=pl.lit(3))
+    broken.write_parquet(tmp_path / "in" / "9.parquet")
+    with pytest.raises(SourceError, match=r"9\.parquet, row 0: extracted: expected a text"):
+        read_samples(tmp_path / "in")
+    with pytest.raises(SourceError, match=r"it has none; name one of its folders: in$"):
+        read_samples(tmp_path)
+
+
+def test_the_same_samples_in_every_format_are_one_table(tmp_path: Path) -> None:
+    asked = {f"Question {number}?": [(f"it is {n}", (number + n) % 3 == 0) for n in range(3)] for number in range(4)}
+    write_every_format(asked, tmp_path)
+    flat = [(question, text, right) for question, samples in asked.items() for text, right in samples]
+    for path in sorted(tmp_path.iterdir()):
+        found = read_samples(path)
+        assert found.format == path.stem
+        assert found.rows.select("question", "text", "correct").rows() == flat, path
+        assert found.rows["sample_index"].to_list() == [0, 1, 2] * 4, path

@@ -1,0 +1,316 @@
+"""Files with fields of our own, or of names that the user gives; what is refused, and what is noted."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.data.sample_files import SourceError, read_samples
+from dphrl.data.sample_formats import COLUMNS
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "diagnose-formats.md"
+
+
+def lines(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_every_plain_field_is_read(tmp_path: Path) -> None:
+    row = {
+        "question_id": "q1",
+        "question": "What is 2 + 2?",
+        "text": "4",
+        "correct": True,
+        "gold": {"value": 4},
+        "level": "easy",
+        "truncated": False,
+        "temperature": 0.7,
+        "model": "base",
+        "further": "ignored",
+    }
+    found = read_samples(lines(tmp_path / "a.jsonl", row))
+    assert found.rows.schema == COLUMNS | {"cluster": pl.Null()}
+    assert found.rows.rows() == [("q1", "What is 2 + 2?", 0, "4", True, '{"value": 4}', "easy", None, False)]
+    assert (found.path, found.format, found.notes) == (tmp_path / "a.jsonl", "plain", ())
+    assert found.settings == {"temperature": "0.7", "model": "base"}
+
+
+def test_other_usual_names_are_read_next_to_a_response(tmp_path: Path) -> None:
+    row = {"id": 7, "problem": "2 + 2?", "response": "4", "is_correct": True, "answer": "4", "difficulty": "easy"}
+    samples = read_samples(lines(tmp_path / "a.jsonl", row))
+    assert samples.rows.rows() == [("7", "2 + 2?", 0, "4", True, "4", "easy", None, None)]
+
+
+def test_a_field_without_a_value_in_the_first_row_is_read(tmp_path: Path) -> None:
+    first, second = ({"task_id": f"H/{n}", "completion": text, "passed": True} for n, text in enumerate([None, "x"]))
+    for rows in ((first, second), (second, first)):
+        assert set(read_samples(lines(tmp_path / "a.jsonl", *rows)).rows["text"]) == {"", "x"}
+
+
+def test_rows_without_a_response_are_noted(tmp_path: Path) -> None:
+    rows = [{"question": f"q{n}", "responses": ["4"] * n, "correct": [True] * n} for n in range(2)]
+    assert "1 rows have an empty list of responses" in read_samples(lines(tmp_path / "a.jsonl", *rows)).notes[0]
+
+
+def test_scores_may_be_numbers_as_text(tmp_path: Path) -> None:
+    rows = ({"question": "q", "text": "4", "score": score} for score in ("1.0", "0.25"))
+    assert read_samples(lines(tmp_path / "a.jsonl", *rows), threshold=0.5).rows["correct"].to_list() == [True, False]
+
+
+def test_one_table_in_three_kinds_of_file_is_one(tmp_path: Path) -> None:
+    rows = [{"question": f"q{number % 3}", "response": f"r{number}", "score": number % 2} for number in range(7)]
+    lines(tmp_path / "a.jsonl", *rows)
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    (tmp_path / "b.json").write_text(json.dumps({"version": 2, "samples": rows}))
+    pl.DataFrame(rows).write_parquet(tmp_path / "a.parquet")
+    first, *others = (read_samples(tmp_path / name).rows for name in ("a.jsonl", "a.json", "b.json", "a.parquet"))
+    assert first["correct"].to_list() == [False, True, False, True, False, True, False]
+    assert [other.equals(first) for other in others] == [True] * 3
+
+
+def test_recorded_answers_are_plain_without_the_greedy_one(tmp_path: Path) -> None:
+    rows = [
+        {"source_index": 3, "responses": ["a", "b"], "finish_reason": "length"},
+        {"source_index": 3, "response": "c", "sample_index": 2, "finish_reason": "stop"},
+        {"source_index": 3, "response": "greedy", "sample_index": -1},
+    ]
+    found = read_samples(lines(tmp_path / "a.jsonl", *rows))
+    assert found.rows["text"].to_list() == ["a", "b", "c"]
+    assert found.rows["truncated"].to_list() == [True, True, False]
+    assert found.rows["question_id"].to_list() == ["3"] * 3
+    assert found.notes == ("1 greedy responses (sample_index -1) are left out",)
+
+
+def test_names_of_the_user_lead_into_nested_objects(tmp_path: Path) -> None:
+    row = {"doc": {"query": "2 + 2?", "choices": ["4"]}, "model_response": {"text": ["4", "5"]}, "m.x": [1, 0]}
+    mapping = {"question": "doc.query", "text": "model_response.text", "gold": "doc.choices.0", "score": "m.x"}
+    found = read_samples(lines(tmp_path / "a.jsonl", row), mapping=mapping)
+    assert found.rows["text"].to_list() == ["4", "5"]
+    assert found.rows["gold"].to_list() == ["4", "4"]
+    assert found.rows["correct"].to_list() == [True, False]
+
+
+RECIPES = {
+    "lighteval": {
+        "doc": {"query": "2 + 2?", "choices": ["4"], "gold_index": 0, "id": "0"},
+        "model_response": {"text": ["it is 4"], "input": "2 + 2?"},
+        "metric": {"extractive_match": 1.0},
+    },
+    "inspect_ai": {
+        "id": 1,
+        "epoch": 1,
+        "input": [{"role": "user", "content": "2 + 2?"}],
+        "target": "4",
+        "output": {"completion": "it is 4", "choices": [{"message": {"content": "it is 4"}, "stop_reason": "stop"}]},
+        "scores": {"match": {"value": "C", "answer": "4"}},
+    },
+    "evalplus": {"task_id": "HumanEval/0", "solution": "it is 4", "base_status": "pass", "plus_status": "pass"},
+}
+
+
+@pytest.mark.parametrize("tool", RECIPES)
+def test_recipes_of_the_docs_read_the_files_of_other_tools(tmp_path: Path, tool: str) -> None:
+    section = PAGE.read_text(encoding="utf-8").split(f"\n## {tool}\n")[1].split("\n## ")[0]
+    mapping = dict(re.findall(r"--map (\w+)=(\S+)", section))
+    found = read_samples(lines(tmp_path / "a.jsonl", RECIPES[tool]), mapping=mapping)
+    assert found.rows.select("text", "correct").rows() == [("it is 4", True)]
+    assert found.rows["question"].to_list() == ["" if tool == "evalplus" else "2 + 2?"]
+    assert found.rows["gold"].to_list() == [None if tool == "evalplus" else "4"]
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [("C", True), ("I", False), ("N", False), ("pass", True), ("fail", False), ("timeout", False), (1.0, True)],
+)
+def test_words_of_judges(tmp_path: Path, value: object, verdict: bool) -> None:
+    row = {"task_id": "HumanEval/0", "solution": "def f(): ...", "plus_status": value}
+    mapping = {"question_id": "task_id", "text": "solution", "correct": "plus_status"}
+    assert read_samples(lines(tmp_path / "a.jsonl", row), mapping=mapping).rows["correct"].to_list() == [verdict]
+
+
+PLAIN = {"question": "q", "text": "t"}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"question": "q"}, r"line 2: text or response or responses: expected a response, found nothing"),
+        ({"text": "t"}, r"line 2: .*question: expected an id or the text of the question, found nothing"),
+        ({**PLAIN, "correct": "perhaps"}, r"line 2: correct: expected 0 or 1, true or false, found 'perhaps'"),
+        ({**PLAIN, "score": 0.5}, r"line 2: score: .*found 0\.5: with --threshold T"),
+        ({**PLAIN, "sample_index": -2}, r"line 2: sample_index: expected -1 \(a greedy response\), 0, 1, ..."),
+        ({**PLAIN, "question": [1]}, r"line 2: question: expected a text, or messages with role and content"),
+    ],
+)
+def test_a_wrong_row_is_named(tmp_path: Path, row: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SourceError, match=problem):
+        read_samples(lines(tmp_path / "a.jsonl", PLAIN, row))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.jsonl", b'{"question": "q", "text": "t"}\n{"question": "q"', r"a\.jsonl, line 2: expected one JSON object"),
+        ("a.jsonl", b'{"question": "q", "text": "\xff"}', r"line 1: expected one JSON object in UTF-8"),
+        ("a.jsonl", b'{"question": "q", "text": "\\ud800"}', r"line 1: expected one JSON object in UTF-8"),
+        ("a.jsonl", b"[" * 100_000, r"line 1: expected one JSON object in UTF-8: recursion limit"),
+        ("a.jsonl", b"\n{" + b" " * 2**25 + b"}", r"a\.jsonl, line 2: longer than 32 MiB: .* parquet"),
+        ("a.jsonl", b"\n\n[1]\n", r"line 3: expected a JSON object, found list"),
+        ("a.jsonl", b"\n", r"found no samples"),
+        ("a.json", b'{"eval": {}}', r"found one object with the keys .eval., ..."),
+        (
+            "a.json",
+            b'[{"text": "t"}',
+            r"expected a list of objects \(one object per line is \.jsonl\) in UTF-8",
+        ),
+        ("a.parquet", b"PAR1", r"a\.parquet: expected a parquet table"),
+        ("a.csv", b"", r"expected a file in \.jsonl, \.json or \.parquet, found \.csv"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=problem):
+        read_samples(tmp_path / name)
+
+
+def test_a_missing_file_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\."):
+        read_samples(tmp_path / "none.jsonl")
+
+
+def test_options_are_checked(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"input": "q", "text": "t", "question": "q"})
+    with pytest.raises(SourceError, match=r"--map: unknown 'guestion' \(nearest: question\): expected one of"):
+        read_samples(path, mapping={"guestion": "input"})
+    with pytest.raises(SourceError, match=r"--map gold=gild: the first object has no such field \(nearest: gold\)"):
+        read_samples(lines(tmp_path / "b.jsonl", {**PLAIN, "gold": "4"}), mapping={"gold": "gild"})
+    with pytest.raises(SourceError, match=r"--format: unknown 'very' \(nearest: verl\): .* dphrl, plain"):
+        read_samples(path, format="very")
+    nested = {**PLAIN, "metric": {"match": 1.0}}
+    with pytest.raises(SourceError, match=r"no such field \(nearest: metric\.match\)"):
+        read_samples(lines(tmp_path / "c.jsonl", nested), mapping={"correct": "metric.mach"})
+    with pytest.raises(SourceError, match=r"line 1: output: expected a response, found nothing"):
+        read_samples(path, format="verl")
+
+
+def test_a_threshold_needs_scores(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {**PLAIN, "correct": True, "score": 0.2}, {**PLAIN, "correct": True})
+    assert read_samples(path, threshold=0.5).rows["correct"].to_list() == [False, True]
+    with pytest.raises(SourceError, match=r"which field is the score\? Say --map score=FIELD"):
+        read_samples(path, threshold=0.5, mapping={"correct": "correct"})
+    path = lines(tmp_path / "b.jsonl", {**PLAIN, "correct": "C"})
+    with pytest.raises(SourceError, match=r"correct: expected a number, as a threshold was given, found 'C'"):
+        read_samples(path, threshold=0.5, mapping={"score": "correct"})
+
+
+def test_a_verdict_comes_before_a_score(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {**PLAIN, "correct": True, "score": 0.2}, {**PLAIN, "correct": None, "score": 0})
+    assert read_samples(path).rows["correct"].to_list() == [True, False]
+
+
+def test_odd_files_are_noted(tmp_path: Path) -> None:
+    long = "x" * 200
+    rows = [
+        {"question_id": 1, "question": "q", "text": long, "sample_index": 0},
+        {"question_id": 1, "question": "q", "text": long, "sample_index": 0},
+        {"question_id": 1, "question": "other", "text": " ", "sample_index": 1},
+        {"question_id": 2, "question": "q", "text": None, "sample_index": 0},
+    ]
+    notes = read_samples(lines(tmp_path / "a.jsonl", *rows)).notes
+    assert [note.split(" ")[0] for note in notes] == ["2", "2", "1", "1", "1"]
+    told = ("are empty", "the sample_index of another", "exact copies", "more than one question", "more than one id")
+    assert all(words in note for words, note in zip(told, notes, strict=True))
+
+
+def test_a_row_late_in_a_long_file_is_named(tmp_path: Path) -> None:
+    good = '{"question": "q", "text": "t"}\n'
+    (tmp_path / "a.jsonl").write_text(good * 40_000 + '{"question": "q", "text": 1}\n')
+    with pytest.raises(SourceError, match=r"line 40001: text"):
+        read_samples(tmp_path / "a.jsonl")
+
+
+SAMPLES = st.lists(st.tuples(st.text(min_size=1), st.text(), st.none() | st.booleans()), min_size=1, max_size=20)
+
+
+@given(SAMPLES)
+def test_texts_and_verdicts_are_those_of_the_file(tmp_path_factory: pytest.TempPathFactory, samples: Any) -> None:
+    rows = [{"question": question, "text": text, "correct": correct} for question, text, correct in samples]
+    path = tmp_path_factory.mktemp("any") / "a.jsonl"
+    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+    found = read_samples(path).rows
+    assert found.select("question", "text", "correct").rows() == samples
+    seen: dict[str, int] = {}
+    for question, index in found.select("question", "sample_index").iter_rows():
+        assert index == seen.get(question, 0)
+        seen[question] = index + 1
+    assert found["question_id"].n_unique() == len(seen)
+
+
+def right(path: Path, **options: Any) -> dict[str, list[bool | None]]:
+    """The verdicts of a file by question."""
+    rows = read_samples(path, **options).rows
+    return dict(rows.group_by("question_id", maintain_order=True).agg("correct").iter_rows())
+
+
+def test_verdicts_alone_are_samples(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"id": 1, "correct": [True, False]}, {"id": 2, "correct": [False, False]})
+    assert right(path) == {"1": [True, False], "2": [False, False]}
+    assert "no texts: nothing is said about variety" in read_samples(path).notes
+    path = lines(tmp_path / "b.jsonl", *({"problem_id": "x", "passed": passed} for passed in (True, False)))
+    assert right(path) == {"x": [True, False]}
+
+
+def test_counts_are_samples_in_no_order(tmp_path: Path) -> None:
+    rows = [{"task_id": "a", "n": 4, "c": 1}, {"task_id": "b", "n": 4, "c": 4}]
+    found = right(lines(tmp_path / "a.jsonl", *rows))
+    assert {key: sum(map(bool, marks)) for key, marks in found.items()} == {"a": 1, "b": 4}
+    other = lines(tmp_path / "b.jsonl", {"question": "q", "num_samples": 8, "num_correct": 3, "accuracy": 0.375})
+    assert [sum(map(bool, marks)) for marks in right(other).values()] == [3]
+    with pytest.raises(SourceError, match=r"line 1: c: expected a whole number from 0 to 2, found 3"):
+        read_samples(lines(tmp_path / "c.jsonl", {"id": 1, "n": 2, "c": 3}))
+    with pytest.raises(SourceError, match=r"line 1: n: expected a number of samples, 1 or more, found 0"):
+        read_samples(lines(tmp_path / "d.jsonl", {"id": 1, "n": 0, "c": 0}))
+
+
+def test_lists_of_objects_in_a_row_are_its_samples(tmp_path: Path) -> None:
+    rollouts = [{"text": "4", "correct": True}, {"text": "5", "correct": False}]
+    path = lines(tmp_path / "a.jsonl", {"question": "2 + 2?", "answer": "4", "rollouts": rollouts})
+    found = read_samples(path)
+    assert found.rows.select("text", "correct", "gold").rows() == [("4", True, "4"), ("5", False, "4")]
+    scored = [{"output": {"final": "4"}, "score": 0.2}, {"output": {"final": "5"}, "score": 0.9}]
+    path = lines(tmp_path / "b.jsonl", {"id": "q", "tries": scored})
+    mapping = {"text": "tries.*.output.final", "score": "tries.*.score"}
+    assert right(path, mapping=mapping, threshold=0.5) == {"q": [False, True]}
+
+
+def test_results_of_reasoning_gym(tmp_path: Path) -> None:
+    """The fields of its eval/eval.py, with several completions and with one."""
+    completions = [
+        {"model_answer": "4", "full_model_response": "So <answer>4</answer>", "score": score} for score in (1.0, 0.0)
+    ]
+    row = {
+        "question": "2 + 2?",
+        "expected_answer": "4",
+        "best_score": 1.0,
+        "mean_score": 0.5,
+        "completions": completions,
+    }
+    path = tmp_path / "sums.json"
+    path.write_text(json.dumps({"name": "sums", "config": {"seed": 1}, "results": [row]}))
+    found = read_samples(path)
+    assert found.rows.select("question", "correct", "gold").rows() == [("2 + 2?", True, "4"), ("2 + 2?", False, "4")]
+    # All tasks in one file, by category.
+    task = {"name": "sums", "results": [row]}
+    path.write_text(
+        json.dumps({"metadata": {}, "categories": [{"name": "a", "datasets": [task]}, {"datasets": [task]}]})
+    )
+    assert read_samples(path).rows["correct"].to_list() == [True, False] * 2
+    one = {"question": "2 + 2?", "expected_answer": "4", "full_model_response": "4", "score": 1.0}
+    path.write_text(json.dumps({"name": "sums", "results": [one]}))
+    assert read_samples(path).rows["correct"].to_list() == [True]

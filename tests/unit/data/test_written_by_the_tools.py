@@ -1,0 +1,46 @@
+"""Files that the tools wrote themselves, in tests/data/sample_files.
+
+`samples_sums*.jsonl`: lm_eval 0.4.13, `--model dummy --log_samples`, two filters, two questions with one response each,
+or with three (`repeats`). `completions_00002.parquet`: trl 1.16.0, the second step of GRPOTrainer with
+`log_completions`, two prompts with four generations each of a model with one layer.
+"""
+
+from pathlib import Path
+
+from dphrl.data.sample_files import read_samples
+
+FILES = Path(__file__).resolve().parents[2] / "data" / "sample_files"
+
+
+def test_lm_evaluation_harness() -> None:
+    found = read_samples(FILES / "samples_sums.jsonl")
+    assert (found.format, found.settings["grader"], found.settings["temperature"]) == ("lm-eval", "exact_match", "0.6")
+    assert found.rows.rows() == [
+        ("0", "What is 2 + 2?", 0, "lol", False, "4", "easy", None, None),
+        ("1", "Which word does a dummy say?", 0, "lol", False, "lol", "hard", None, None),
+    ]
+    assert [note.split(";")[0] for note in found.notes] == ["judged with the filter 'strict-match'"]
+
+
+def test_lm_evaluation_harness_with_another_filter(tmp_path: Path) -> None:
+    rows = (FILES / "samples_sums.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "last.jsonl").write_text("".join(row for row in rows if '"filter": "last-word"' in row))
+    assert read_samples(tmp_path / "last.jsonl").rows["correct"].to_list() == [False, True]
+
+
+def test_lm_evaluation_harness_with_repeats() -> None:
+    found = read_samples(FILES / "samples_sums_repeated.jsonl")
+    assert found.rows.select("question_id", "sample_index").rows() == [(key, n) for key in "01" for n in range(3)]
+    assert found.rows["correct"].to_list() == [None] * 6
+    assert "exact_match is one number for several responses in 2 rows" in found.notes[1]
+
+
+def test_trl() -> None:
+    found = read_samples(FILES / "completions_00002.parquet")
+    assert (found.format, found.settings) == ("trl", {"grader": "accuracy_reward"})
+    assert found.rows.select("question", "sample_index", "correct").rows() == [
+        *(("What is 3 * 3 ?", number, True) for number in range(4)),
+        *(("What is 2 + 2 ?", number, False) for number in range(4)),
+    ]
+    assert found.rows["text"].to_list()[:2] == ["9 2 is 1", "4 3 1 3 9 *"]
+    assert found.notes == ("1 of 8 responses are empty",)

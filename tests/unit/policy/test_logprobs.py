@@ -1,0 +1,243 @@
+"""The forward pass: log-probs of response tokens, whatever the batch they are computed in."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from flash_attention import flash_attention_on_cpu
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_models import tiny_llama
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    CohereConfig,
+    Gemma2Config,
+    GraniteConfig,
+    PreTrainedConfig,
+)
+
+from dphrl.policy import logprobs as policy
+from dphrl.policy.batch import Row, collate, micro_batches
+from dphrl.policy.checkpoint import check_model
+from dphrl.policy.logprobs import LogProbs, response_logprobs, response_topk
+
+VOCABULARY = 50
+ROWS = [
+    Row([1, 2, 3], [4, 5]),
+    Row([7], [8]),
+    Row([9, 8, 7, 6, 5], [1]),
+    Row([2, 2], [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]),
+    Row([7], [8]),
+    Row([49, 0], [0, 0, 48]),
+]
+
+
+@pytest.fixture(scope="module", params=["padded", "packed"])
+def module(request: pytest.FixtureRequest) -> Iterator[LogProbs]:
+    with flash_attention_on_cpu():
+        yield LogProbs(tiny_llama(VOCABULARY), request.param)
+
+
+def _plain(module: LogProbs, row: Row) -> Tensor:
+    """Log-probs of one row by the model's own forward, alone and without padding."""
+    ids = torch.tensor([[*row.prompt, *row.response]])
+    with torch.no_grad():
+        logprobs = module.model(input_ids=ids).logits[0].float().log_softmax(-1)
+    return logprobs[:-1].gather(1, ids[0, 1:, None])[len(row.prompt) - 1 :, 0]
+
+
+def _close(found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+def test_logprobs_are_those_of_a_plain_forward(module: LogProbs) -> None:
+    found = response_logprobs(module, ROWS, 13)
+    _close(found, [_plain(module, row) for row in ROWS])
+    assert {part.dtype for part in found} == {torch.float32}
+    assert not any(part.requires_grad for part in found)
+    # The sizes are checked too: these rows are not near-uniform.
+    assert max(float(part.std()) for part in found if len(part) > 1) > 0.5
+
+
+@given(order=st.permutations(range(len(ROWS))), token_budget=st.integers(1, 60))
+def test_logprobs_do_not_depend_on_order_or_budget(module: LogProbs, order: list[int], token_budget: int) -> None:
+    expected = [_plain(module, row) for row in ROWS]
+    _close(response_logprobs(module, [ROWS[i] for i in order], token_budget), [expected[i] for i in order])
+
+
+def test_padding_is_never_looked_at(module: LogProbs) -> None:
+    batch = collate(ROWS)
+    lengths = torch.tensor([row.length for row in ROWS])
+    padding = torch.arange(batch.input_ids.shape[1]) >= lengths[:, None]
+    assert padding.any()
+    other = type(batch)(batch.input_ids.masked_fill(padding, 33), batch.predicts, batch.targets)
+    with torch.no_grad():
+        torch.testing.assert_close(module(other)[0], module(batch)[0], atol=0, rtol=0)
+
+
+def test_no_rows_no_logprobs(module: LogProbs) -> None:
+    assert response_logprobs(module, [], 100) == []
+
+
+def test_entropy_is_that_of_the_distribution_before_the_token(module: LogProbs) -> None:
+    row = ROWS[0]
+    logprobs, entropy = module(collate([row]))
+    ids = torch.tensor([[*row.prompt, *row.response]])
+    with torch.no_grad():
+        probabilities = module.model(input_ids=ids).logits[0, 2:4].softmax(-1)
+    torch.testing.assert_close(entropy, -(probabilities * probabilities.log()).sum(-1), atol=1e-5, rtol=0)
+    assert logprobs.requires_grad
+    assert not entropy.requires_grad
+
+
+def test_the_head_in_chunks_is_the_head(module: LogProbs, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = torch.linspace(-1, 1, sum(len(row.response) for row in ROWS))
+
+    def pass_over() -> tuple[Tensor, Tensor, list[Tensor]]:
+        logprobs, entropy = module(collate(ROWS))
+        gradients = torch.autograd.grad((weights * logprobs).sum(), list(module.parameters()))
+        return logprobs.detach(), entropy, list(gradients)
+
+    logprobs, entropy, gradients = pass_over()
+    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", 4 * VOCABULARY)
+    logprobs_in_chunks, entropy_in_chunks, gradients_in_chunks = pass_over()
+    _close([logprobs_in_chunks, entropy_in_chunks], [logprobs, entropy])
+    _close(gradients_in_chunks, gradients)
+    with torch.no_grad():
+        _close([module(collate(ROWS))[0]], [logprobs])
+
+
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_the_logits_of_a_batch_never_exist_at_once(
+    module: LogProbs, with_gradient: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", 3 * VOCABULARY)
+    seen: list[int] = []
+    head = module.model.lm_head.forward
+    monkeypatch.setattr(module.model.lm_head, "forward", lambda hidden: seen.append(len(hidden)) or head(hidden))
+    with torch.set_grad_enabled(with_gradient):
+        logprobs, _ = module(collate(ROWS))
+    saved: list[torch.Size] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: saved.append(tensor.shape) or tensor, lambda t: t):
+        module(collate(ROWS))
+    assert max(seen) == 3
+    assert not [shape for shape in saved if shape[-1:] == (VOCABULARY,)]
+    assert len(logprobs) == sum(len(row.response) for row in ROWS)
+
+
+@pytest.mark.parametrize(("device", "tokens"), [("cpu", 32), ("meta", 654)])
+def test_products_with_the_head_are_as_large_as_the_memory_of_the_device_allows(
+    device: str, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = LogProbs(tiny_llama(128_256, hidden_size=16, max_position_embeddings=1024).to(device))
+    seen: list[int] = []
+    head = module.model.lm_head.forward
+    monkeypatch.setattr(module.model.lm_head, "forward", lambda hidden: seen.append(len(hidden)) or head(hidden))
+    with torch.no_grad():
+        module(collate([Row([1], [2] * (2 * tokens + 1))], device, form=module.form()))
+    assert seen == [tokens, tokens, 1]
+
+
+def test_logprobs_of_given_tokens_have_the_gradient_of_autograd(
+    module: LogProbs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", 2 * VOCABULARY)
+    row, parameters = ROWS[0], list(module.parameters())
+    top = torch.tensor([[4, 9, 0], [1, 1, 49]], dtype=torch.int32)
+    logprobs, entropy, found = module(collate([row]), top)
+    ids = torch.tensor([[*row.prompt, *row.response]])
+    expected = module.model(input_ids=ids).logits[0, 2:4].log_softmax(-1).gather(1, top.long())
+    _close([found], [expected])
+    _close([logprobs, entropy], module(collate([row])))
+    weights = torch.tensor([[1.0, -2.0, 0.5], [3.0, 1.0, -1.0]])
+    _close(
+        torch.autograd.grad((weights * found).sum(), parameters),
+        torch.autograd.grad((weights * expected).sum(), parameters),
+    )
+
+
+@pytest.mark.parametrize("k", [5, VOCABULARY])
+def test_the_likeliest_tokens_come_with_their_logprobs_for_each_row(module: LogProbs, k: int) -> None:
+    found = response_topk(module, ROWS, 13, k)
+    for row, (logprobs, ids, top) in zip(ROWS, found, strict=True):
+        _close([logprobs], [_plain(module, row)])
+        assert ids.shape == top.shape == (len(row.response), k)
+        assert bool((top.diff(dim=1) <= 0).all())
+        assert not top.requires_grad
+        with torch.no_grad():
+            _close([module(collate([row]), ids)[2]], [top])
+        if k == VOCABULARY:
+            torch.testing.assert_close(top.exp().sum(1), torch.ones(len(top)))
+
+
+@pytest.mark.parametrize("k", [0, VOCABULARY + 1])
+def test_more_likeliest_tokens_than_the_vocabulary_are_refused(module: LogProbs, k: int) -> None:
+    with pytest.raises(ValueError, match=f"K = {k}: expected 1 to {VOCABULARY}"):
+        module.topk(collate(ROWS), k)
+
+
+@pytest.mark.parametrize(
+    ("config", "attribute"),
+    [
+        (CohereConfig(logit_scale=0.0625), "logit_scale = 0.0625"),
+        (GraniteConfig(logits_scaling=8.0), "logits_scaling = 8.0"),
+        (Gemma2Config(final_logit_softcapping=30.0, head_dim=8, num_hidden_layers=1), "final_logit_softcapping = 30.0"),
+    ],
+)
+def test_a_model_that_changes_its_logits_after_the_head_is_refused(
+    config: PreTrainedConfig, attribute: str, tmp_path: Path
+) -> None:
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
+    for name, value in {**small, "intermediate_size": 16, "vocab_size": 20, "pad_token_id": 0}.items():
+        setattr(config, name, value)
+    words = f"config attribute {attribute} changes the logits after the output head"
+    with pytest.raises(ValueError, match=words):
+        LogProbs(AutoModelForCausalLM.from_config(config))
+    config.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=words):
+        check_model(tmp_path)
+
+
+CODE = {"AutoConfig": "configuration_own.OwnConfig", "AutoModelForCausalLM": "modeling_own.OwnModel"}
+
+
+def test_a_model_that_brings_code_is_refused_unless_transformers_knows_it(tmp_path: Path) -> None:
+    (tmp_path / "configuration_own.py").write_text("raise SystemExit('executed')")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "own", "auto_map": CODE}))
+    with pytest.raises(
+        ValueError, match=r"config\.json: not a causal language model of transformers .* is never executed"
+    ):
+        check_model(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "auto_map": CODE}))
+    check_model(tmp_path)
+
+
+@pytest.mark.parametrize("row", [Row([], [1]), Row([1], [])])
+def test_a_row_needs_a_prompt_and_a_response(row: Row) -> None:
+    with pytest.raises(ValueError, match=r"row 1 has \d prompt and \d response tokens, both need >= 1"):
+        collate([ROWS[0], row])
+
+
+def test_a_batch_is_padded_on_the_right() -> None:
+    batch = collate([Row([5, 6], [7]), Row([8], [9, 3, 2])])
+    assert batch.input_ids.tolist() == [[5, 6, 7, 0], [8, 9, 3, 2]]
+    assert batch.predicts.tolist() == [1, 4, 5, 6]
+    assert batch.targets.tolist() == [7, 9, 3, 2]
+
+
+@given(lengths=st.lists(st.integers(1, 40), max_size=40), token_budget=st.integers(1, 120))
+def test_micro_batches_hold_every_row_once_within_the_budget(lengths: list[int], token_budget: int) -> None:
+    groups = micro_batches(lengths, token_budget)
+    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
+    for group in groups:
+        assert len(group) == 1 or len(group) * max(lengths[i] for i in group) <= token_budget
+    # None could have been joined to the one before it.
+    for before, after in pairwise(groups):
+        assert (len(before) + 1) * lengths[before[0]] > token_budget
+        assert lengths[before[-1]] >= lengths[after[0]]

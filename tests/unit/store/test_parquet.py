@@ -1,0 +1,253 @@
+"""Tables: violations of a schema, footers, shards, digests, bytes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.parquet import content_digest, read_footer, read_table, write_table
+from dphrl.store.schema import SchemaError
+
+ROLLOUTS = SCHEMAS["rollouts"]
+PROMPTS = {"paths": ["prompts/train.parquet"], "digest": "abc"}
+FOOTER = {"stage": "sample", "seed": 1}
+
+
+def _rollouts(*keys: tuple[str, int]) -> pl.DataFrame:
+    rows = [
+        {
+            "prompt_id": prompt_id,
+            "sample_index": index,
+            "seed": 2**62 + index,
+            "token_ids": list(range(index + 2)),
+            "sampler_logprobs": [-0.1 * i for i in range(index + 2)],
+            "text": f"answer {index}",
+            "finish_reason": "stop",
+        }
+        for prompt_id, index in keys
+    ]
+    return pl.DataFrame(rows, schema=ROLLOUTS.columns)
+
+
+FRAME = _rollouts(("b", 1), ("a", -1), ("a", 0), ("b", 0))
+
+
+def _broken(**columns: Any) -> pl.DataFrame:
+    """FRAME with other values in some columns of its second row, ("a", -1)."""
+    rows = FRAME.to_dicts()
+    rows[1] |= columns
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+@pytest.mark.parametrize(
+    ("frame", "named"),
+    [
+        (FRAME.drop("seed"), "misses columns ['seed']"),
+        (FRAME.with_columns(pl.lit(1).alias("extra")), "unknown columns ['extra']"),
+        (FRAME.with_columns(pl.col("sample_index").cast(pl.String)), "column 'sample_index' is String"),
+        (FRAME.with_columns(pl.col("sample_index").cast(pl.Float64)), "column 'sample_index' is Float64"),
+        (FRAME.with_columns(pl.col("text") == ""), "column 'text' is Boolean"),
+        (FRAME.with_columns(pl.col("token_ids").cast(pl.List(pl.Float64))), "column 'token_ids' is List(Float64)"),
+        (FRAME.with_columns(pl.lit(1, pl.Int64).alias("token_ids")), "column 'token_ids' is Int64"),
+        (_broken(sample_index=2**31), "column 'sample_index'"),
+        (_broken(text=None), "column 'text' has a null in 1 rows, first prompt_id 'a', sample_index -1"),
+        (_broken(token_ids=None), "column 'token_ids' has a null in 1 rows, first prompt_id 'a', sample_index -1"),
+        (_broken(token_ids=[1, None]), "column 'token_ids' has a null in 1 rows, first prompt_id 'a', sample_index -1"),
+        (_broken(finish_reason="abort"), "than stop, length in 1 rows, first prompt_id 'a', sample_index -1: 'abort'"),
+        (
+            _broken(sample_index=-2),
+            "leaves [-1, inf] or is not a number in 1 rows, first prompt_id 'a', sample_index -2",
+        ),
+        (
+            _broken(token_ids=[3, -1]),
+            "column 'token_ids' leaves [0, inf] or is not a number in 1 rows, first prompt_id 'a'",
+        ),
+        (_broken(sampler_logprobs=[0.1]), "column 'sampler_logprobs' leaves [-inf, 0.0]"),
+        (_broken(sampler_logprobs=[float("nan")]), "column 'sampler_logprobs' leaves [-inf, 0.0] or is not a number"),
+        (
+            _broken(sample_index=0),
+            "key ('prompt_id', 'sample_index') repeats in 2 rows, first prompt_id 'a', sample_index 0",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_broken_table_is_not_written(frame: pl.DataFrame, named: str, tmp_path: Path) -> None:
+    path = tmp_path / "rollouts.parquet"
+    with pytest.raises(SchemaError) as error:
+        write_table(frame, "rollouts", path, FOOTER)
+    assert named in str(error.value)
+    assert str(path) in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_widths_order_and_empty_columns_are_made_as_declared(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.parquet"
+    frame = pl.DataFrame({name: [None] for name in SCHEMAS["verdicts"].nullable}).with_columns(
+        reward=pl.lit(1),
+        correct=pl.lit(True),
+        verdict=pl.lit("correct"),
+        sample_index=pl.lit(0, pl.Int64),
+        prompt_id=pl.lit("a"),
+    )
+    write_table(frame, "verdicts", path, FOOTER)
+    assert dict(pl.read_parquet(path).schema) == SCHEMAS["verdicts"].columns
+    assert dict(read_table(path, "verdicts").schema) == SCHEMAS["verdicts"].columns
+
+
+def test_rows_are_sorted_and_come_back_whole(tmp_path: Path) -> None:
+    path = tmp_path / "rollouts.parquet"
+    write_table(FRAME, "rollouts", path, FOOTER)
+    assert pl.read_parquet(path).equals(FRAME.sort("prompt_id", "sample_index"))
+    assert read_table(path, "rollouts").equals(FRAME.sort("prompt_id", "sample_index"))
+
+
+def test_the_footer_says_schema_version_rows_and_what_it_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "rollouts.parquet"
+    write_table(FRAME, "rollouts", path, {**FOOTER, "inputs": {"prompts": PROMPTS}})
+    footer = read_footer(path)
+    assert footer.pop("file_sha256")
+    assert footer == {
+        "schema": "rollouts",
+        "version": 1,
+        "rows": 4,
+        "digest": content_digest(FRAME, "rollouts"),
+        "stage": "sample",
+        "seed": 1,
+        "inputs": {"prompts": PROMPTS},
+    }
+
+
+def _not_parquet(path: Path) -> None:
+    path.write_bytes(b"not parquet")
+
+
+def _cut_off(path: Path) -> None:
+    write_table(FRAME, "rollouts", path, FOOTER)
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _without_footer(path: Path) -> None:
+    FRAME.write_parquet(path)
+
+
+def _other_schema(path: Path) -> None:
+    write_table(pl.DataFrame({"step": [1], "metric": ["reward"], "value": [0.5]}), "metrics", path, FOOTER)
+
+
+def _older(path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SCHEMAS, "rollouts", replace(ROLLOUTS, version=0))
+        write_table(FRAME, "rollouts", path, FOOTER)
+
+
+def _changed_footer(path: Path) -> None:
+    write_table(FRAME, "rollouts", path, FOOTER)
+    path.write_bytes(path.read_bytes().replace(b'"seed": 1', b'"seed": 2'))
+
+
+@pytest.mark.parametrize(
+    ("write", "named"),
+    [
+        (lambda path: None, "No such file"),
+        (lambda path: path.touch(), "empty"),
+        (_not_parquet, "no sha256 in its footer"),
+        (_without_footer, "no sha256 in its footer"),
+        (_cut_off, " in its footer, "),
+        (_changed_footer, " in its footer, "),
+        (_other_schema, "holds 'metrics' version 1, expected 'rollouts' 1"),
+        (_older, "holds 'rollouts' version 0, expected 'rollouts' 1"),
+    ],
+)
+def test_another_file_is_refused_by_name(write: Callable[[Path], None], named: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write(path)
+    with pytest.raises(SchemaError) as error:
+        read_table(path, "rollouts")
+    assert named in str(error.value)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("mask", [0xFF, 0x01])
+def test_a_flipped_byte_anywhere_is_noticed(tmp_path: Path, mask: int) -> None:
+    path = tmp_path / "x.parquet"
+    write_table(FRAME, "rollouts", path, FOOTER)
+    content = path.read_bytes()
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :])
+        with pytest.raises(SchemaError, match=f"{path}: .* snakemake again"):
+            read_footer(path)
+
+
+def test_text_in_a_table_is_not_taken_for_its_sha256(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    text = f'"file_sha256": "{"0" * 64}"'
+    frame = FRAME.with_columns(text=pl.lit(text))
+    write_table(frame, "rollouts", path, {"config": {"a": text, "file_sha256": "0" * 64}})
+    assert read_table(path, "rollouts").equals(frame.sort(ROLLOUTS.key))
+
+
+KEYS = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-1, 7)), unique=True, max_size=20)
+
+
+@given(keys=KEYS, data=st.data())
+def test_the_digest_does_not_depend_on_order_or_chunks(keys: list[tuple[str, int]], data: st.DataObject) -> None:
+    frame = _rollouts(*keys)
+    shuffled = _rollouts(*data.draw(st.permutations(keys)))
+    cut = data.draw(st.integers(0, len(keys)))
+    chunked = pl.concat([shuffled[:cut], shuffled[cut:]], rechunk=False)
+    assert (
+        content_digest(frame, "rollouts") == content_digest(shuffled, "rollouts") == content_digest(chunked, "rollouts")
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 5},
+        {"token_ids": [1]},
+        {"token_ids": []},
+        {"sampler_logprobs": [-1e-7]},
+        {"text": "answer -1 "},
+        {"finish_reason": "length"},
+        {"prompt_id": "c"},
+    ],
+    ids=str,
+)
+def test_the_digest_sees_every_value(change: dict[str, Any]) -> None:
+    assert content_digest(_broken(**change), "rollouts") != content_digest(FRAME, "rollouts")
+
+
+def test_equal_tables_have_equal_bytes(tmp_path: Path) -> None:
+    for name, frame in (("a", FRAME), ("b", FRAME[::-1]), ("c", pl.concat([FRAME[2:], FRAME[:2]], rechunk=False))):
+        (tmp_path / name).mkdir()
+        write_table(frame, "rollouts", tmp_path / name / "x.parquet", FOOTER)
+    assert len({(tmp_path / name / "x.parquet").read_bytes() for name in "abc"}) == 1
+
+
+def test_an_old_table_is_left_alone_by_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_table(FRAME, "rollouts", path, FOOTER)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(SchemaError):
+        write_table(_broken(text=None), "rollouts", path, FOOTER)
+    with pytest.raises(TypeError):
+        write_table(FRAME, "rollouts", path, {"seed": object()})
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_every_schema_has_a_different_text() -> None:
+    texts = [schema.canonical() for schema in SCHEMAS.values()]
+    assert len(set(texts)) == len(texts)
+    assert [name for name, schema in SCHEMAS.items() if schema.name != name] == []
+    stray = {
+        name
+        for name, schema in SCHEMAS.items()
+        if {*schema.key, *schema.nullable, *schema.enums, *schema.bounds} - set(schema.columns) or not schema.key
+    }
+    assert stray == set()

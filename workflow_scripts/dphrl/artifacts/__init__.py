@@ -1,1 +1,0 @@
-"""The contracts between stages: schemas, tables with footers, manifests, digests, timings, progress."""

@@ -1,0 +1,1 @@
+"""Questions and samples: rows of a dataset as prompts and gold, the partition, and files of samples of other tools."""

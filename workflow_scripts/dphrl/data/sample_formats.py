@@ -1,0 +1,297 @@
+"""Formats of known tools: by which fields a file is recognised, and where each of our fields is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from dphrl.data.records import Record, SourceError, leaves, names_of
+from dphrl.data.sample_fields import could_be_text
+from dphrl.data.sample_hints import nearest_fields
+
+# Columns of `SampleFile.rows`, in this order.
+COLUMNS: Final[dict[str, pl.DataType]] = {
+    "question_id": pl.String(),
+    "question": pl.String(),
+    "sample_index": pl.Int32(),
+    "text": pl.String(),
+    "correct": pl.Boolean(),
+    "gold": pl.String(),
+    "level": pl.String(),
+    "cluster": pl.String(),
+    "truncated": pl.Boolean(),
+}
+# Further columns where a scorer of the workflow found which answers and programs are alike.
+CLASSES: Final = ("answer_class", "program_class")
+
+# The fields that `--map` can name. `text` is a response or a list; with a list, `correct`, `score`, `truncated` and
+# `finish_reason` may be lists too. Rows without text have `correct`, or n samples of which c are right.
+OUR_FIELDS: Final = (
+    "question_id",
+    "question",
+    "sample_index",
+    "text",
+    "correct",
+    "score",
+    "gold",
+    "level",
+    "cluster",
+    "truncated",
+    "finish_reason",
+    "n",
+    "c",
+)
+SETTINGS: Final = ("temperature", "top_p", "max_tokens", "grader", "model")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A tool's format.
+
+    `needs`: groups of fields. A file is in this format if its first object contains a field of each group.
+    `names`: our field -> the file's, in order of preference. A dot leads into a nested object: `doc.question`.
+    `settings`: likewise. `error`: a field that is set where the tool failed, not the model.
+    `part`: a field with a single value in a file that holds one policy, judged in one way.
+    """
+
+    name: str
+    needs: tuple[tuple[str, ...], ...]
+    names: Mapping[str, tuple[str, ...]]
+    settings: Mapping[str, tuple[str, ...]]
+    error: str | None = None
+    part: str | None = None
+
+    def fits(self, record: Record) -> bool:
+        return all(any(name in record for name in group) for group in self.needs)
+
+
+# `RayPPOTrainer._dump_generations` in verl/trainer/ppo/ray_trainer.py, which writes both `trainer.validation_data_dir`
+# and `trainer.rollout_data_dir`: input, output, gts, score, step and fields of the reward function, such as acc.
+# https://github.com/volcengine/verl at b178a3cd56f5; files before August 2025 have no gts.
+VERL: Final = Format(
+    name="verl",
+    needs=(("input",), ("output",), ("score",)),
+    names={"question": ("input",), "text": ("output",), "score": ("score",), "gold": ("gts",)},
+    settings={},
+    part="step",
+)
+
+# The table "verdicts" of a run of this workflow (dphrl/store/catalogue.py). Its text is the extracted answer: the
+# responses are in another table.
+DPHRL: Final = Format(
+    name="dphrl",
+    needs=(("prompt_id",), ("sample_index",), ("correct",), ("extracted",)),
+    names={
+        "question_id": ("prompt_id",),
+        "sample_index": ("sample_index",),
+        "text": ("extracted",),
+        "correct": ("correct",),
+        **{name: (name,) for name in CLASSES},
+    },
+    settings={},
+)
+
+# `save_results_samples` in lm_eval/loggers/evaluation_tracker.py and `SampleResult` in lm_eval/result_schema.py: one
+# object per question and filter; resps is a list of texts per request. `score_field` chooses the metric.
+# https://github.com/EleutherAI/lm-evaluation-harness at 4e7e0d47f33b.
+LM_EVAL: Final = Format(
+    name="lm-eval",
+    needs=(("doc_id",), ("doc",), ("resps",)),
+    names={
+        "question_id": ("doc_id",),
+        "question": ("doc.question", "doc.problem", "arguments.gen_args_0.arg_0", "arguments.0.0"),
+        "text": ("resps.0",),
+        "gold": ("target",),
+        "level": ("doc.level", "doc.difficulty", "doc.category", "doc.subject", "doc.type"),
+        "cluster": ("doc.db_id",),
+    },
+    settings={
+        "temperature": ("arguments.gen_args_0.arg_1.temperature", "arguments.0.1.temperature"),
+        "top_p": ("arguments.gen_args_0.arg_1.top_p", "arguments.0.1.top_p"),
+        "max_tokens": ("arguments.gen_args_0.arg_1.max_gen_toks", "arguments.0.1.max_gen_toks"),
+    },
+    part="filter",
+)
+
+# `math_eval.py` in https://github.com/QwenLM/Qwen2.5-Math (evaluation/, a45202bd16f1) and, with finish_reason, in
+# https://github.com/LeapLabTHU/limit-of-RLVR (math/examples/math_eval/, fd2cf37f05cc): one object per question; code
+# (the responses), pred, report and score are lists with an entry per sample.
+QWEN_MATH: Final = Format(
+    name="qwen-math",
+    needs=(("idx",), ("code", "pred"), ("score",)),
+    names={
+        "question_id": ("idx",),
+        "question": ("question", "problem"),
+        "text": ("code", "pred"),
+        "score": ("score",),
+        "gold": ("gt", "answer"),
+        "level": ("level", "type", "subfield"),
+        "cluster": ("db_id",),
+        "finish_reason": ("finish_reason",),
+    },
+    settings={},
+)
+
+# `state_to_output` and `save_outputs` of verifiers: results.jsonl, next to metadata.json with the settings; prompt and
+# completion are lists of messages. https://github.com/PrimeIntellect-ai/verifiers at a60a606ecc4d, there under
+# verifiers/legacy/utils/save_utils.py; in versions up to October 2025 example_id was called id.
+VERIFIERS: Final = Format(
+    name="verifiers",
+    needs=(("example_id", "id"), ("prompt",), ("completion",), ("reward",)),
+    names={
+        "question_id": ("example_id", "id"),
+        "question": ("prompt",),
+        "text": ("completion",),
+        "score": ("reward",),
+        "gold": ("answer",),
+        "level": ("info.level", "info.difficulty"),
+        "cluster": ("info.db_id",),
+        "truncated": ("is_truncated",),
+    },
+    settings={
+        "temperature": ("sampling_args.temperature",),
+        "top_p": ("sampling_args.top_p",),
+        "max_tokens": ("sampling_args.max_tokens", "sampling_args.max_completion_tokens"),
+        "model": ("model",),
+        "grader": ("env_id", "env"),
+    },
+    error="error",
+)
+
+# `GRPOTrainer.log` in trl/trainer/grpo_trainer.py with `log_completions`: completions_<step>.parquet with step, prompt,
+# completion, a column per reward function, columns that the user logged, and advantage. `score_field` chooses the
+# reward.
+# https://github.com/huggingface/trl at f2cd57710ae3.
+TRL: Final = Format(
+    name="trl",
+    needs=(("prompt",), ("completion",), ("step", "advantage")),
+    names={"question": ("prompt",), "text": ("completion",)},
+    settings={},
+    part="step",
+)
+
+# Our own names, the names in recorded answers (docs/replay.md), and all names of `--map`.
+PLAIN: Final = Format(
+    name="plain",
+    needs=(("text", "response", "responses"), ("question_id", "question", "prompt_id", "source_index")),
+    names={
+        **{name: (name,) for name in OUR_FIELDS},
+        "question_id": ("question_id", "prompt_id", "source_index"),
+        "text": ("text", "response", "responses"),
+        "cluster": ("cluster", "db_id", "gold.db_id"),
+    },
+    settings={name: (name,) for name in SETTINGS},
+)
+
+FORMATS: Final = {format.name: format for format in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, DPHRL, PLAIN)}
+
+# Names of our fields in files of no tool that is listed here, in order of preference.
+_USUAL: Final[dict[str, tuple[str, ...]]] = {
+    "question_id": (
+        *("question_id", "prompt_id", "source_index", "id", "idx", "index", "qid", "uid", "unique_id", "problem_id"),
+        *("task_id", "doc_id", "example_id", "instance_id"),
+    ),
+    "question": ("question", "problem", "prompt", "query", "input", "instruction"),
+    "text": (
+        *("text", "response", "responses", "completion", "completions", "output", "outputs", "generation"),
+        *("generations", "prediction", "predictions", "full_model_response", "model_response", "model_output", "code"),
+    ),
+    "correct": ("correct", "is_correct", "corrects", "passed", "is_passed", "acc", "accuracy", "match"),
+    "score": ("score", "scores", "reward", "rewards"),
+    "gold": ("gold", "gold_answer", "expected_answer", "ground_truth", "reference_answer", "answer", "target", "gt"),
+    "level": ("level", "difficulty", "category", "subject"),
+    "cluster": ("cluster", "db_id"),
+    "n": ("n", "num_samples", "n_samples", "total"),
+    "c": ("c", "num_correct", "n_correct", "correct_count"),
+}
+_JUDGE: Final = ("correct", "score")
+
+_NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
+
+
+def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
+    """The format of a file by its first object; a plain one by usual names, also of lists of objects within a row.
+
+    Raises:
+        SourceError: it is in no known format, and `mapping` does not name the responses and questions.
+    """
+    for format in FORMATS.values():
+        if format.fits(record):
+            return _with_usual_names(record) if format is PLAIN else format
+    names = _usual_names(record)
+    named = names.keys() | mapping.keys()
+    judged = bool(named & {*_JUDGE}) or {"n", "c"} <= named
+    if named & {"question_id", "question"} and ("text" in mapping or judged):
+        return replace(PLAIN, names={**names, **{name: (name,) for name in SETTINGS}})
+    fields = leaves(record)
+    hints = [f"--map {ours}={near}" for ours, near in nearest_fields(fields, names).items()]
+    raise SourceError(
+        f"{path}: no known format (docs/diagnose-formats.md): looked for an id or a question, with responses or"
+        f" verdicts; the first object has {names_of(fields)}; nearest: {' '.join(hints)}"
+    )
+
+
+def _with_usual_names(record: Record) -> Format:
+    """The plain format, with the usual names of the fields that the record has under no plain name."""
+    missing = [ours for ours in _USUAL if not any(name in record for name in PLAIN.names.get(ours, ()))]
+    more = {ours: (first,) for ours in missing if (first := _first(ours, record)) is not None}
+    return replace(PLAIN, names={**PLAIN.names, **more})
+
+
+def _usual_names(record: Record) -> dict[str, tuple[str, ...]]:
+    """Our fields by their usual names in a row, or in a list of objects within it."""
+    names: dict[str, tuple[str, ...]] = {
+        ours: (first,) for ours in _USUAL if (first := _first(ours, record)) is not None
+    }
+    for key, value in record.items():
+        # The messages of a chat are no responses.
+        if isinstance(value, list) and value and isinstance(value[0], dict) and "role" not in value[0]:
+            inner = {ours: first for ours in ("text", *_JUDGE) if (first := _first(ours, value[0])) is not None}
+            if inner.keys() & {*_JUDGE}:
+                names = {ours: outer for ours, outer in names.items() if ours not in ("text", *_JUDGE, "n", "c")}
+                return names | {ours: (f"{key}.*.{name}",) for ours, name in inner.items()}
+    # Counts say more than a summary such as a mean score.
+    if {"n", "c"} <= names.keys() and "text" not in names:
+        names = {ours: usual for ours, usual in names.items() if ours not in _JUDGE}
+    return names
+
+
+def _first(ours: str, record: Record) -> str | None:
+    """The first usual name with a value in the record, else without one; a question or response is a text."""
+    fits = could_be_text if ours in ("question", "text") else lambda _: True
+    names = [name for name in _USUAL[ours] if name in record]
+    with_value = (name for name in names if record[name] is not None and fits(record[name]))
+    # A field may be null in the first row and filled in later ones.
+    return next(with_value, next((name for name in names if record[name] is None), None))
+
+
+def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str, str]) -> str | None:
+    """The field of the scores, for formats whose files name it differently (a reward function, a metric); else None.
+
+    Raises:
+        SourceError: the file contains several scores, and `mapping` names none of them.
+    """
+    if mapping.keys() & {"score", "correct"}:
+        return None
+    if known is TRL:
+        numbers = [name for name, value in record.items() if isinstance(value, float | int | None)]
+        scores = [name for name in numbers if name not in ("step", "advantage")]
+    elif known is LM_EVAL:
+        named = record.get("metrics")
+        scores = [str(name) for name in named] if isinstance(named, list) else _metrics(record)
+        scores = ["exact_match"] if "exact_match" in scores else scores
+    else:
+        return None
+    if len(scores) > 1:
+        raise SourceError(
+            f"{path}: the responses have several scores ({names_of(dict.fromkeys(scores))}): say which one judges "
+            f"them, --map score={scores[0]}"
+        )
+    return scores[0] if scores else None
+
+
+def _metrics(record: Record) -> list[str]:
+    """Metrics of older versions, which do not list them."""
+    return [name for name, value in record.items() if name not in _NO_METRIC and isinstance(value, float | int)]

@@ -1,1 +1,0 @@
-"""Policies: loading, batches, and the forward pass that gives the log-probs of response tokens."""

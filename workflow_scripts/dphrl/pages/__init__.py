@@ -1,1 +1,0 @@
-"""HTML pages from templates; the templates and assets of all pages."""

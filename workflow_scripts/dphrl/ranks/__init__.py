@@ -1,1 +1,0 @@
-"""Processes that work on one job together, each with a part of a model."""

@@ -1,1 +1,0 @@
-"""Files of samples as other tools write them, as one table."""

@@ -1,1 +1,0 @@
-"""A first configuration for a file of questions and a model: `dphrl init`."""

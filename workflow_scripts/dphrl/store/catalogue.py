@@ -1,0 +1,296 @@
+"""The declared schema of every table that passes between stages."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import polars as pl
+
+from dphrl.store.schema import Schema
+from dphrl.store.verdicts import VERDICTS
+
+GOLD_REASONS = ("unrunnable", "empty", "order-ambiguous", "constant", "text-only", "conflicting")
+
+_STR, _I32, _I64, _F32, _F64, _BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float32(), pl.Float64(), pl.Boolean()
+_TOKENS, _LOGPROBS = pl.List(_I32), pl.List(_F32)
+_INF = float("inf")
+_FROM_0, _FROM_1 = (0, _INF), (1, _INF)
+
+
+def _columns(dtype: pl.DataType, *names: str) -> dict[str, pl.DataType]:
+    """Columns of one type."""
+    return dict.fromkeys(names, dtype)
+
+
+_SAMPLE = {"prompt_id": _STR, "sample_index": _I32}
+_COUNTS = {"prompt_id": _STR, "n": _I32, "c": _I32}
+_CLASSES = ("answers", "programs", "skeletons")
+_STEP = {"step": _I32, "metric": _STR, "value": _F64}
+_POLICY = {"method": _STR, "seed": _I32, "step": _I32, "dataset": _STR}
+_LEVEL = {"level": _STR, "prompts": _I32}
+_INTERVAL = _columns(_F64, "value", "low", "high")
+_METRIC = _POLICY | {"metric": _STR}
+_SHARE = _columns(_F64, "share", "low", "high")
+_COMPARED = ("dataset", "metric", "method", "against")
+_COMPARISON = (
+    _columns(_STR, *_COMPARED)
+    | _columns(_F64, "difference", "low", "high", "error", "freedom", "p", "p_holm")
+    | _columns(_I32, "seeds", "seeds_against", "questions", "clusters")
+    | _columns(_F64, "of_seeds", "of_questions", "of_both")
+    | {"trainings": pl.List(_F64)}
+)
+_UNKNOWN = {"low", "high", "error", "freedom", "p", "p_holm", "clusters", "of_seeds", "of_questions", "of_both"}
+_comparisons = partial(
+    Schema,
+    nullable=_UNKNOWN,
+    bounds={"p": (0, 1), "p_holm": (0, 1), "seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1},
+)
+_RATE_NAMES = ("keep", "explore", "ndr", "nscr")
+_RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
+_SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
+_AT_K = _POLICY | {"k": _I32}
+_TIMING = _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64}
+_PROBED: dict[str, tuple[str, ...]] = {"subset": ("pef", "exp")}
+_NO_TOKENS = {"tokens", "tokens_per_s"}
+
+_DECLARED = (
+    Schema(
+        "databases",
+        ("database",),
+        {"database": _STR, "size": _I64, "sha256": _STR},
+        bounds={"size": _FROM_0},
+    ),
+    Schema(
+        "prompts",
+        ("prompt_id",),
+        _columns(_STR, "prompt_id", "task", "messages")
+        | {"prompt_token_ids": _TOKENS, "source": _STR, "source_index": _I32, "level": _STR},
+        nullable={"level"},
+        bounds={"prompt_token_ids": _FROM_0, "source_index": _FROM_0},
+    ),
+    Schema(
+        "rejected",
+        ("source_index",),
+        {"source_index": _I32, "reason": _STR, "detail": _STR, "duplicate_of": _I32},
+        nullable={"duplicate_of"},
+        enums={"reason": ("duplicate", "overlong", "malformed")},
+    ),
+    Schema(
+        "gold",
+        ("prompt_id",),
+        {"prompt_id": _STR, "ground_truth": _STR, "verdict": _STR, "kept": _BOOL, "reason": _STR},
+        nullable={"reason"},
+        enums={"verdict": VERDICTS, "reason": GOLD_REASONS},
+    ),
+    Schema(
+        "overlap",
+        ("prompt_id", "dataset"),
+        _columns(_STR, "prompt_id", "dataset", "kind"),
+        enums={"kind": ("exact", "normalised")},
+    ),
+    Schema(
+        "datasets",
+        ("dataset",),
+        {"dataset": _STR}
+        | _columns(_I64, "rows", "prompts", "duplicate", "overlong", "malformed", "kept")
+        | _columns(_I64, *(reason.replace("-", "_") for reason in GOLD_REASONS))
+        | _columns(_I64, "overlap_exact", "overlap_normalised"),
+    ),
+    Schema(
+        "rollouts",
+        tuple(_SAMPLE),
+        _SAMPLE
+        | {"seed": _I64, "token_ids": _TOKENS, "sampler_logprobs": _LOGPROBS}
+        | _columns(_STR, "text", "finish_reason"),
+        enums={"finish_reason": ("stop", "length")},
+        bounds={"sample_index": (-1, _INF), "token_ids": _FROM_0, "sampler_logprobs": (-_INF, 0.0)},
+    ),
+    Schema(
+        "verdicts",
+        tuple(_SAMPLE),
+        _SAMPLE
+        | {"verdict": _STR, "correct": _BOOL, "reward": _F64}
+        | _columns(_STR, "extracted", "answer_class", "program_class", "detail")
+        | {"reads_table": _BOOL},
+        nullable={"extracted", "answer_class", "program_class", "detail", "reads_table"},
+        enums={"verdict": VERDICTS[:-1]},
+        bounds={"sample_index": (-1, _INF), "reward": (0.0, 1.0)},
+    ),
+    Schema(
+        "partition",
+        ("prompt_id",),
+        _COUNTS | {"subset": _STR, "reason": _STR, "reference_sample": _I32},
+        nullable={"reference_sample"},
+        enums={"subset": ("pef", "exp", "dropped")},
+        bounds={"n": _FROM_0, "c": _FROM_0},
+    ),
+    Schema(
+        "reference_index",
+        ("row",),
+        {"row": _I32, **_SAMPLE, "start": _I64, "prompt_length": _I32, "response_length": _I32}
+        | {"response_start": _I64, "max_sampler_gap": _F64},
+        nullable={"max_sampler_gap"},
+        bounds={"start": _FROM_0, "prompt_length": _FROM_1, "response_length": _FROM_1},
+    ),
+    Schema(
+        "supervised",
+        ("step",),
+        {"step": _I32} | _columns(_F64, "lr", "loss", "gradient_norm") | {"tokens": _I64},
+        bounds={"step": _FROM_1, "loss": _FROM_0, "gradient_norm": _FROM_0, "tokens": _FROM_1},
+    ),
+    Schema("metrics", ("step", "metric"), _STEP, bounds={"step": _FROM_1}),
+    Schema(
+        "probes",
+        ("step", *_SAMPLE),
+        {"step": _I32, **_SAMPLE}
+        | _columns(_STR, "subset", "text", "extracted")
+        | {"correct": _BOOL, "answer_class": _STR},
+        nullable={"extracted", "answer_class"},
+        enums=_PROBED,
+        bounds={"step": _FROM_0, "sample_index": _FROM_0},
+    ),
+    Schema("timings", ("stage", "part"), _TIMING, nullable=_NO_TOKENS),
+    Schema(
+        "evaluation",
+        ("prompt_id",),
+        _COUNTS
+        | {"correct": pl.List(_BOOL), "greedy_correct": _BOOL, "styles": pl.List(_STR)}
+        | _columns(_I32, "distinct_styles", "distinct_styles_correct", "distinct_answers", "distinct_programs")
+        | _columns(_I32, "constants")
+        | _columns(_TOKENS, *_CLASSES)
+        | _columns(_STR, "cluster", "level"),
+        nullable={"greedy_correct", "constants", *_CLASSES, "cluster", "level"},
+        bounds={"n": _FROM_1, "c": _FROM_0, **dict.fromkeys(_CLASSES, _FROM_0)},
+    ),
+    Schema("passk", tuple(_AT_K), _AT_K | _INTERVAL),
+    Schema(
+        "collapse",
+        ("dataset", "method"),
+        _columns(_STR, "dataset", "method", "word")
+        | {"k": _I32}
+        | _columns(_F64, "difference", "low", "high")
+        | {"text": _STR},
+        enums={"word": ("COLLAPSED", "WORSE", "SHARPENED", "NARROWED", "NOT COLLAPSED", "CANNOT TELL")},
+        bounds={"k": _FROM_1},
+    ),
+    Schema(
+        "hotter",
+        ("dataset", "method", "temperature"),
+        _columns(_STR, "dataset", "method")
+        | {"temperature": _F64, "k": _I32}
+        | _columns(_F64, "value", "difference", "low", "high")
+        | {"chosen": _BOOL, "recovers": _BOOL}
+        | _columns(_F64, "judged", "judged_low", "judged_high"),
+        bounds={"k": _FROM_1},
+    ),
+    Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),
+    Schema("headline_levels", ("level", *_METRIC), _LEVEL | _METRIC | _INTERVAL),
+    Schema(
+        "crossing",
+        tuple(_POLICY),
+        _POLICY | _columns(_I32, "k", "low", "high", "up_to"),
+        nullable={"k", "low", "high"},
+        bounds=dict.fromkeys(("k", "low", "high", "up_to"), _FROM_1),
+    ),
+    Schema(
+        "transitions",
+        (*_POLICY, "base_percent", "policy_percent"),
+        _POLICY | _columns(_I32, "base_percent", "policy_percent") | {"prompts": _F64},
+        bounds={"base_percent": (0, 100), "policy_percent": (0, 100), "prompts": _FROM_0},
+    ),
+    Schema("diversity", tuple(_METRIC), _METRIC | _INTERVAL),
+    Schema(
+        "rarefied",
+        (*_POLICY, "classes", "m"),
+        _POLICY | {"classes": _STR, "m": _I32, "prompts": _I32} | _INTERVAL,
+        enums={"classes": ("styles", *_CLASSES)},
+        bounds={"m": (2, _INF), "prompts": (30, _INF), "value": _FROM_1},
+    ),
+    Schema(
+        "diversity_split",
+        (*_POLICY, "classes", "part"),
+        _POLICY | _columns(_STR, "classes", "part") | _INTERVAL,
+        enums={"classes": _CLASSES, "part": ("all", "right", "wrong", "narrowing", "rest")},
+    ),
+    Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
+    Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
+    Schema(
+        "keep_explore",
+        tuple(_AT_K),
+        _AT_K | _RATES | _SOLVED,
+        nullable={*_RATES},
+        bounds=dict.fromkeys(_SOLVED, _FROM_0),
+    ),
+    _comparisons("comparisons", _COMPARED, _COMPARISON),
+    _comparisons("comparisons_levels", ("level", *_COMPARED), _LEVEL | _COMPARISON),
+    Schema(
+        "claims",
+        ("claim", "dataset"),
+        _columns(_STR, "claim", "sentence", "source")
+        | {"primary": _BOOL}
+        | _columns(_STR, "dataset", "level", "metric", "method", "against", "relation")
+        | _columns(_F64, "difference", "low", "high", "p", "p_corrected", "margin")
+        | _columns(_I32, "seeds", "questions", "clusters")
+        | {"verdict": _STR, "detectable": _F64}
+        | _columns(_I32, "seeds_needed", "questions_needed")
+        | {"trainings": pl.List(_F64), "fell": _I32, "fell_low": _F64, "fell_high": _F64},
+        nullable={
+            "fell",
+            "fell_low",
+            "fell_high",
+            "level",
+            "low",
+            "high",
+            "p",
+            "p_corrected",
+            "clusters",
+            "detectable",
+            "seeds_needed",
+            "questions_needed",
+        },
+        enums={
+            "relation": ("higher", "lower", "equal"),
+            "verdict": ("supported", "contradicted", "equivalent", "undecided"),
+        },
+    ),
+    Schema(
+        "paper",
+        ("row", "column"),
+        {"row": _I32, "column": _I32, "source": _STR, "policy": _STR, "seeds": _I32, "dataset": _STR, "metric": _STR}
+        | _columns(_F64, "value", "sd"),
+        nullable={"seeds", "value", "sd"},
+        bounds={"value": (0, 1)},
+    ),
+    Schema(
+        "ablation",
+        ("family", "eta", *_METRIC),
+        {"family": _STR, "eta": _F64} | _METRIC | _INTERVAL,
+        bounds={"eta": _FROM_0},
+    ),
+    Schema(
+        "training_cost",
+        ("method", "part"),
+        {"method": _STR, "part": _STR, "trainings": _I32} | _columns(_F64, "seconds", "tokens", "tokens_per_s"),
+        nullable=_NO_TOKENS,
+    ),
+    Schema(
+        "training_use",
+        ("method",),
+        {"method": _STR, "trainings": _I32}
+        | _columns(_F64, "steps", "prompts", "rollouts", "drawn_tokens", "stored_tokens"),
+        bounds={"trainings": _FROM_1, "steps": _FROM_1},
+    ),
+    Schema(
+        "training_probes",
+        ("method", "seed", "step", "subset"),
+        {"method": _STR, "seed": _I32, "step": _I32, "subset": _STR}
+        | _columns(_I32, "prompts", "samples")
+        | _columns(_F64, "correct", "distinct_styles", "distinct_answers", "forward_kl"),
+        nullable={"distinct_styles", "distinct_answers", "forward_kl"},
+        enums=_PROBED,
+        bounds={"step": _FROM_0, "correct": (0, 1)},
+    ),
+    Schema("training", ("method", "seed", "step", "metric"), {"method": _STR, "seed": _I32, **_STEP}),
+    Schema("costs", ("file", "stage", "part"), {"file": _STR} | _TIMING, nullable=_NO_TOKENS),
+)
+SCHEMAS = {schema.name: schema for schema in _DECLARED}

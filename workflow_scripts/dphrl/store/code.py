@@ -1,0 +1,157 @@
+"""Digest of the code that a stage runs: Snakemake does not see imported modules, so rules carry this as a param."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from dphrl.store.catalogue import SCHEMAS
+
+# Not part of any digest. The schemas that a stage writes are in the digest, its slice of the config in the footer.
+_OUTSIDE = tuple(f"dphrl.{name}" for name in ("config", "machine", "store"))
+_ROOT = Path(__file__).resolve().parents[1]
+# Code and templates name templates, style sheets and page scripts by their file names.
+_ASSET = re.compile(r"[\w./-]+\.(?:j2|css|js)")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_QUOTED = re.compile(rf"""["']({_ASSET.pattern})["']""")
+
+# The sha256 of all files of the code when the run was planned, for its jobs.
+_PLANNED = "DPHRL_PLANNED_CODE"
+
+
+class CodeChangedError(RuntimeError):
+    """The code on disk is not the code that was digested when the DAG was built."""
+
+
+def project_commit() -> str | None:
+    """The commit of this project that is checked out, with "-dirty" if tracked files differ; None where git has none.
+
+    Raises nothing: a copy of the project, a wheel and a machine without git have no commit.
+    """
+    project = _ROOT.parents[1]
+    if not (project / ".git").exists():
+        return None
+    # Without a tag's name; `status` of another process is not to be locked out.
+    describe = ["git", "-C", str(project), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        return subprocess.run(describe, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
+    """Hex digest of `sources`, of all code of this project that they import, directly or not, and of `schemas`.
+
+    Comments, docstrings and formatting of Python are left out: a change there reruns nothing. The graph is static:
+    imports inside functions count, imports by computed name do not. The `__init__` of a package counts where a name is
+    imported from it. A template or asset counts where its file name is a string of the code.
+
+    Args:
+        sources: scripts of `workflow_scripts/stages` ("score.py"), dotted names of modules ("dphrl.hub").
+        schemas: names of the table schemas that the stage writes.
+
+    Raises:
+        ValueError: there is no such script or module, or one uses a relative import.
+    """
+    seen: set[str] = set()
+    pending = list(sources)
+    while pending:
+        name = pending.pop()
+        if name not in seen and not name.startswith(_OUTSIDE):
+            seen.add(name)
+            pending.extend(_needs(name))
+    digest = hashlib.sha256()
+    for name in sorted(seen):
+        digest.update(f"{name}\n{_content(name)}\n".encode())
+    for name in sorted(schemas):
+        digest.update(f"{SCHEMAS[name].canonical()}\n".encode())
+    return digest.hexdigest()
+
+
+def leave_to_jobs() -> None:
+    """Leave the sha256 of all files of the code in the environment of the jobs that this process starts.
+
+    Call it before the first `code_digest`. A job compares it in 10 ms; parsing the modules again takes up to a second.
+    """
+    os.environ.setdefault(_PLANNED, _sha256_of_files())
+
+
+def verify_code(expected: str, sources: Sequence[str], schemas: Sequence[str] = ()) -> None:
+    """Raise CodeChangedError unless `code_digest(sources, schemas)` is still `expected`."""
+    if os.environ.get(_PLANNED) != _sha256_of_files() and code_digest(sources, schemas) != expected:
+        raise CodeChangedError(
+            f"the code of {', '.join(sources)} changed after this run's plan was made, so its result would be recorded"
+            " under the wrong digest: start snakemake again."
+        )
+
+
+def _sha256_of_files() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(_ROOT.parent.rglob("*")):
+        if file.suffix in (".py", ".j2", ".css", ".js"):
+            digest.update(f"{file}\n{len(content := file.read_bytes())}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def _path(name: str) -> Path | None:
+    """The file of a script, a module of the package or an asset; None for anything else, such as another library."""
+    if _ASSET.fullmatch(name):
+        return _assets().get(name.rpartition("/")[2])
+    # Scripts import `script.py` by its bare name.
+    folder = _ROOT.parent if name.partition(".")[0] == _ROOT.name else _ROOT.parent / "stages"
+    base = folder.joinpath(*name.removesuffix(".py").split("."))
+    return next((file for file in (base / "__init__.py", base.with_suffix(".py")) if file.is_file()), None)
+
+
+@cache
+def _assets() -> dict[str, Path]:
+    """The templates and assets of the package, by file name."""
+    return {file.name: file for file in sorted(_ROOT.rglob("*")) if _ASSET.fullmatch(file.name) and file.is_file()}
+
+
+@cache
+def _needs(name: str) -> tuple[str, ...]:
+    """Names of the code and assets that `name` uses directly."""
+    if _ASSET.fullmatch(name):
+        names = _QUOTED.findall(_content(name))
+    else:
+        names = []
+        for node in ast.walk(_tree(name)):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                if node.level:
+                    raise ValueError(f"{name} uses a relative import: this project imports by full name")
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+                names += [module if _path(module) else str(node.module) for module in modules]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
+                names.append(node.value)
+    return tuple(used for used in dict.fromkeys(names) if _path(used))
+
+
+@cache
+def _content(name: str) -> str:
+    """The text of an asset; Python code without comments, docstrings and formatting."""
+    if _ASSET.fullmatch(name):
+        return _assets()[name.rpartition("/")[2]].read_text(encoding="utf-8")
+    return ast.unparse(_tree(name))
+
+
+@cache
+def _tree(name: str) -> ast.Module:
+    """The syntax tree of a script or module, without its docstrings."""
+    path = _path(name)
+    if path is None:
+        raise ValueError(f"no script or module {name!r} in {_ROOT.parent}: a rule names code that does not exist")
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    for node in ast.walk(tree):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree

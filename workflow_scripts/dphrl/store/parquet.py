@@ -1,0 +1,251 @@
+"""Parquet tables with a declared schema and a footer that states where they come from.
+
+A table larger than memory is written a few thousand rows at a time. A reader checks the sha256 of the whole file, not
+its rows: the writer checked these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import mmap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import polars as pl
+
+from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.files import listed, replacing
+from dphrl.store.schema import SchemaError
+
+# Rows of a row group: a reader of a few rows decodes no more than one.
+ROW_GROUP: Final = 8192
+# Rows in memory at once.
+PART: Final = ROW_GROUP
+# Rows whose JSON is in memory at once.
+_DIGESTED: Final = 1024
+_PROMPT: Final = "prompt_id"
+_FOOTER = "dphrl"
+# The keys that a table adds to the footer of its stage.
+ADDED: Final = ("schema", "version", "rows", "digest", "files", "file_sha256")
+# Before the sha256 in a footer, of so many characters.
+_MARK, _HEX = b'"file_sha256": "', 64
+_UNREADABLE = (OSError, ValueError, KeyError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
+def content_digest(frame: pl.DataFrame, schema: str) -> str:
+    """Hex sha256 over the rows in key order, as JSON lines: the same for any encoding or row group size."""
+    return _digest(SCHEMAS[schema].conform(frame, f"content digest of {schema}"))
+
+
+def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[str, Any]) -> None:
+    """Check `frame` against its schema and write it sorted by key, with its footer, atomically.
+
+    Raises:
+        SchemaError: the frame breaks the schema; nothing is written.
+    """
+    rows = SCHEMAS[schema].conform(frame, str(path))
+    with replacing(path) as temporary:
+        metadata = _metadata(schema, rows.height, _digest(rows), footer)
+        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata)
+        seal(temporary)
+
+
+def write_parts(
+    parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: Mapping[str, Any], files: Sequence[Path] = ()
+) -> None:
+    """As `write_table`, for a table that comes in parts, in key order; the bytes do not depend on the parts.
+
+    The parts are kept in a temporary folder until the last one is there.
+
+    Args:
+        files: files in the folder of the table that are complete after the last part; the footer lists them.
+
+    Raises:
+        SchemaError: a part breaks the schema or does not follow the part before; nothing is written.
+    """
+    declared, digest = SCHEMAS[schema], hashlib.sha256()
+    with replacing(path) as temporary, TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
+        kept: list[Path] = []
+        rows, last = 0, None
+        for part in parts:
+            conformed = declared.conform(part, str(path))
+            last = _last_key(conformed, schema, last, path)
+            rows += conformed.height
+            for lines in _json_lines(conformed):
+                digest.update(lines)
+            kept.append(Path(folder, f"{len(kept)}.parquet"))
+            conformed.write_parquet(kept[-1], compression="uncompressed")
+        whole = pl.scan_parquet(kept, glob=False) if kept else pl.LazyFrame(schema=declared.columns)
+        more = {"files": {file.name: listed(file) for file in files}} if files else {}
+        metadata = _metadata(schema, rows, digest.hexdigest(), {**footer, **more})
+        whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
+        seal(temporary)
+
+
+def _metadata(schema: str, rows: int, digest: str, footer: Mapping[str, Any]) -> dict[str, str]:
+    facts = {"schema": schema, "version": SCHEMAS[schema].version, "rows": rows, "digest": digest, **footer}
+    return {_FOOTER: footer_text(facts)}
+
+
+def footer_text(facts: Mapping[str, Any]) -> str:
+    """A footer as JSON whose last value is a placeholder of 64 zeros: `seal` writes the sha256 of the file there."""
+    return f'{json.dumps(facts, sort_keys=True)[:-1]}, {_MARK.decode()}{"0" * _HEX}"}}'
+
+
+def seal(path: Path) -> None:
+    """Replace the placeholder in the footer of a table by the sha256 of all other bytes of the file.
+
+    So a changed byte is found before the file is decoded: some damage makes a parquet reader ask for so much memory
+    that the process ends, or changes statistics by which it skips rows.
+    """
+    at, _, digest = _seal_of(path)
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(digest.encode())
+
+
+def _seal_of(path: Path) -> tuple[int, str, str]:
+    """Where the sha256 in a table begins, its value, and the value that fits the other bytes.
+
+    Raises:
+        ValueError: there is none.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        # The footer is near the end, after all values of the table.
+        at = content.rfind(_MARK) + len(_MARK)
+        if at < len(_MARK):
+            raise ValueError("no sha256 in its footer, so it is cut off or was not written by this workflow")
+        with memoryview(content) as view:
+            digest = hashlib.sha256(view[:at])
+            digest.update(view[at + _HEX :])
+        return at, content[at : at + _HEX].decode(errors="replace"), digest.hexdigest()
+
+
+def read_footer(path: Path, *, verify: bool = True) -> dict[str, Any]:
+    """The footer of a table; with `verify`, after a check of all bytes of the file.
+
+    Raises:
+        SchemaError: the file is not a table of this project, or is damaged.
+    """
+    try:
+        if verify:
+            _, written, now = _seal_of(path)
+            if written != now:
+                raise ValueError(f"{written[:12]} in its footer, {now[:12]} now")
+        footer: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_FOOTER])
+    except _UNREADABLE as error:
+        raise SchemaError(
+            f"{path}: it is not the file that was written ({error}); delete it and run snakemake again"
+        ) from error
+    return footer
+
+
+def check_listed(path: Path, sha256: str, table: Path) -> None:
+    """Check that the footer of a table lists a file of its folder with this sha256.
+
+    Raises:
+        SchemaError: it lists another sha256, or not this file.
+    """
+    written = read_footer(table).get("files", {}).get(path.name, {}).get("sha256", "")
+    if written != sha256:
+        raise SchemaError(
+            f"{path}: it is not the file that was written ({written[:12]} in the footer of {table.name},"
+            f" {sha256[:12]} now); delete it and run snakemake again"
+        )
+
+
+def table_digest(paths: Sequence[Path], schema: str) -> str:
+    """Check the files of a table, and return its digest from their footers.
+
+    Only keys of shards are read: the sha256 of a file says that its rows are those that were written.
+
+    Raises:
+        SchemaError: a file is damaged, of another schema or version, or does not follow the file before in key order.
+    """
+    expected, last, digests = (schema, SCHEMAS[schema].version), None, []
+    for path in paths:
+        footer = read_footer(path)
+        kind = (footer.get("schema"), footer.get("version"))
+        if kind != expected:
+            raise SchemaError(
+                f"{path}: holds {kind[0]!r} version {kind[1]}, expected {schema!r} {expected[1]};"
+                " delete it and run snakemake again"
+            )
+        digests.append(footer["digest"])
+        if len(paths) > 1:
+            keys = pl.scan_parquet(path, glob=False).select(SCHEMAS[schema].key)
+            last = _last_key(pl.concat([keys.head(1), keys.tail(1)]).collect(), schema, last, path)
+    return shards_digest(digests)
+
+
+def shards_digest(digests: Sequence[str]) -> str:
+    """The digest of a table in one or several files, from the digests of their rows."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def read_table(paths: Path | Sequence[Path], schema: str) -> pl.DataFrame:
+    """One table in key order, from one file or from its shards.
+
+    Raises:
+        SchemaError: as `table_digest`.
+    """
+    files = [paths] if isinstance(paths, Path) else list(paths)
+    table_digest(files, schema)
+    return pl.read_parquet(files, glob=False).rechunk()
+
+
+def by_prompts(lead: pl.LazyFrame, *others: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, ...]]:
+    """The rows of several tables for some prompts at a time, each prompt once: about `PART` rows of `lead`.
+
+    Args:
+        lead: the table with the most rows per prompt; in key order by prompt_id, as all tables from `Stage.scan`.
+        others: in any order; prompts that `lead` lacks come with the prompts nearest to them.
+    """
+    starts = lead.select(_PROMPT).gather_every(PART).collect(engine="streaming")[_PROMPT].unique().sort().to_list()
+    prompt = pl.col(_PROMPT)
+    for start, end in pairwise([None, *starts[1:], None]):
+        inside = pl.lit(True) if start is None else prompt >= start
+        inside = inside if end is None else inside & (prompt < end)
+        yield tuple(frame.filter(inside).collect(engine="streaming") for frame in (lead, *others))
+
+
+def slices(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """All rows in their order, `PART` at a time; at least one frame, which may be empty."""
+    rows = frame.select(pl.len()).collect().item()
+    for start in range(0, max(rows, 1), PART):
+        yield frame.slice(start, PART).collect()
+
+
+def _last_key(rows: pl.DataFrame, schema: str, last: tuple[Any, ...] | None, path: Path) -> tuple[Any, ...] | None:
+    """The key of the last row of a part; `last` is the key of the row before the part.
+
+    Raises:
+        SchemaError: the part begins at or before `last`.
+    """
+    if rows.is_empty():
+        return last
+    key = SCHEMAS[schema].key
+    first, end = rows.select(key).row(0), rows.select(key).row(-1)
+    if last is not None and first <= last:
+        raise SchemaError(f"{path}: key {key} repeats or is out of order: {first} comes after {last}")
+    return end
+
+
+def _digest(rows: pl.DataFrame) -> str:
+    digest = hashlib.sha256()
+    for lines in _json_lines(rows):
+        digest.update(lines)
+    return digest.hexdigest()
+
+
+def _json_lines(rows: pl.DataFrame) -> Iterator[memoryview]:
+    """The rows as the bytes that their digest is made of."""
+    for some in rows.iter_slices(_DIGESTED):
+        buffer = io.BytesIO()
+        some.write_ndjson(buffer)
+        yield buffer.getbuffer()

@@ -1,1 +1,0 @@
-"""Tasks: rows of a dataset as prompts and gold."""

@@ -1,0 +1,32 @@
+"""The tables over all policies."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import polars as pl
+from script import snakemake, stage
+
+from dphrl.config.blocks.evaluation import EvaluateConfig
+from dphrl.evaluation.study import Study
+from dphrl.evaluation.tables import tabulate
+from dphrl.report.findings import claims_markdown
+from dphrl.report.headline import headline_csv, headline_markdown
+from dphrl.store.files import write_text
+
+with stage("evaluate", libraries=["numpy", "scipy"]) as job:
+    # By higher temperature; () has none.
+    evaluations = defaultdict(list)
+    order = list(dict.fromkeys(dataset for _, _, _, dataset, *_ in snakemake.params.labels))
+    for label, path in zip(snakemake.params.labels, snakemake.input.evaluations, strict=True):
+        method, number, step, dataset, *hotter = label
+        key = dict(method=pl.lit(method), seed=pl.lit(number, pl.Int32), step=pl.lit(step, pl.Int32))
+        rows = job.read("/".join(map(str, label)), path, "evaluation")
+        evaluations[*hotter].append(rows.with_columns(**key, dataset=pl.lit(dataset)))
+    config, seed = EvaluateConfig(**snakemake.params.evaluate), snakemake.params.seed
+    studies = {of: Study.from_evaluations(pl.concat(frames), config, seed) for of, frames in evaluations.items()}
+    tables = tabulate(studies.pop(()), {temperature: study for (temperature,), study in studies.items()})
+    for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
+        job.write(tables[name], name, path)
+    write_text(Path(snakemake.output.headline), headline_csv(tables["headline"], order))
+    write_text(Path(snakemake.output.headline_text), headline_markdown(tables["headline"], order))
+    write_text(Path(snakemake.output.claims), claims_markdown(tables["claims"]))

@@ -1,0 +1,29 @@
+"""The stored responses of D_pef as tensors, with their log-probs under the base policy."""
+
+import polars as pl
+from script import hardware, label, snakemake, stage
+
+from dphrl.machine.private import private_temporary_folder
+from dphrl.policy.ranks import Nodes
+from dphrl.training.reference import ReferenceJob, store_responses
+
+divided = ["deepspeed"] if hardware.reference_ranks > 1 else []
+with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divided]) as job, private_temporary_folder():
+    inputs, output, params = snakemake.input, snakemake.output, snakemake.params
+    tables = {name: inputs[name] for name in ("partition", "prompts")} | {"rollouts": list(inputs.rollouts)}
+    for name, files in tables.items():
+        job.scan(name, files)
+    reference = ReferenceJob(
+        dtype=params.dtype,
+        topk_logprobs=params.topk_logprobs,
+        **tables,
+        policy=str(job.folder("policy", inputs.policy)),
+        hardware=hardware,
+        output=output.tensors,
+        label=label(),
+    )
+    parts = store_responses(reference, Nodes.of(snakemake.resources))
+    with job.part("logprobs") as facts:
+        job.write_parts(parts, "reference_index", output.index, files=[output.tensors])
+        lengths = pl.scan_parquet(output.index, glob=False).select(pl.col("prompt_length", "response_length"))
+        facts["tokens"] = lengths.cast(pl.Int64).sum().collect().sum_horizontal().item()
