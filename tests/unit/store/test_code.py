@@ -16,7 +16,7 @@ from dphrl.store.code import CodeChangedError, code_digest, leave_to_jobs, verif
 # A project with the layout of the real one: digests are of text alone, so nothing of it ever runs.
 FILES = {
     "stages/run.py": "from shared import start\n\nfrom dphrl.stage import Stage\n\nstart(Stage)\n",
-    "stages/shared.py": "def start(stage):\n    return stage\n",
+    "shared.py": "def start(stage):\n    return stage\n",
     "dphrl/__init__.py": '"""The package."""\n',
     "dphrl/store/__init__.py": "WIDTH = 1\n",
     "dphrl/config/__init__.py": "",
@@ -115,7 +115,7 @@ def test_what_cannot_change_the_result_does_not_change_the_digest(project: Path,
     ("name", "old", "new"),
     [
         ("stages/run.py", "start(Stage)", "start(Stage, 2)"),
-        ("stages/shared.py", "return stage", "return stage()"),
+        ("shared.py", "return stage", "return stage()"),
         ("dphrl/stage.py", "x * 2", "x * 3"),
         ("dphrl/stage.py", "def run(self, x)", "def run(self, x, y=1)"),
         ("dphrl/near/inside.py", "FAR", "FAR + 0"),

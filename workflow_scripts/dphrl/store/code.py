@@ -104,10 +104,11 @@ def _path(name: str) -> Path | None:
     """The file of a script, a module of the package or an asset; None for anything else, such as another library."""
     if _ASSET.fullmatch(name):
         return _assets().get(name.rpartition("/")[2])
-    # Scripts import `script.py` by its bare name.
-    folder = _ROOT.parent if name.partition(".")[0] == _ROOT.name else _ROOT.parent / "stages"
-    base = folder.joinpath(*name.removesuffix(".py").split("."))
-    return next((file for file in (base / "__init__.py", base.with_suffix(".py")) if file.is_file()), None)
+    parts = name.removesuffix(".py").split(".")
+    # Scripts of rules are in `stages`; they import `script.py`, next to the package, by its bare name.
+    bases = (_ROOT.parent.joinpath(*parts), _ROOT.parent.joinpath("stages", *parts))
+    files = (file for base in bases for file in (base / "__init__.py", base.with_suffix(".py")))
+    return next((file for file in files if file.is_file()), None)
 
 
 @cache
