@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from dphrl.data.sample_files import read_samples
-from dphrl.diagnose.diagnosis import diagnose
+from dphrl.diagnose.comparison import diagnose
 
 BASE = {f"q{number}": [1, 1, 0, 0] if number < 40 else [0] * 4 for number in range(80)}
 TUNED = {f"q{number}": [1] * 4 if number < 20 else [0] * 4 for number in range(80)}
@@ -37,11 +37,11 @@ if __name__ == "__main__":
         files = [write(Path(folder, "base.jsonl"), BASE), write(Path(folder, "tuned.jsonl"), TUNED)]
         found = diagnose([read_samples(file) for file in files], margin=0.05)
     model = found.models["tuned"]
-    verdict, coverage = model.verdict, model.verdict.coverage
+    diagnosis, coverage = model.diagnosis, model.diagnosis.coverage
     low, high = coverage.wide
     print(
-        f"{verdict.word}: pass@{verdict.k} {100 * coverage.base:.1f} % -> {100 * coverage.tuned:.1f} %, "
+        f"{diagnosis.word}: pass@{diagnosis.k} {100 * coverage.base:.1f} % -> {100 * coverage.tuned:.1f} %, "
         f"difference {100 * coverage.value:.1f} points [{100 * low:.1f}, {100 * high:.1f}]"
     )
-    print(f"questions lost: {verdict.exchange.lost:.1f}")
+    print(f"questions lost: {diagnosis.exchange.lost:.1f}")
     print(f"exit code {found.exit_code}")

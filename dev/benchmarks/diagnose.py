@@ -1,7 +1,7 @@
-"""Verdicts of `dphrl diagnose` on simulated models, part by part: python dev/benchmarks/diagnose.py --part equal
+"""Diagnoses by `dphrl diagnose` of simulated models, part by part: python dev/benchmarks/diagnose.py --part equal
 
 A cell is a kind of questions and models; each draw is a pair of files with 8, 16, 32 or 64 samples of each question, in
-turn, and the verdict at the default K. Numbers are per cent of draws. Cells do not depend on each other: `--part` and
+turn, and the diagnosis at the default K. Numbers are per cent of draws. Cells do not depend on each other: `--part` and
 `--cell` (a piece of its name) run some of them.
 
 equal        two draws of one model, with answers of several kinds: every loss and NARROWED is false
@@ -13,7 +13,7 @@ chosen       equal models on questions that these samples chose; honest files, w
 checkpoints  20 equal models: exit status 3 is false
 words        narrowed, proportional, both, harder on hard questions: the share of each word
 hotter       a loss of the margin at every temperature: SHARPENED is false; a loss that one temperature recovers
-refusals     a true loss of 5 and 10 points: the share that has a verdict before any refusal and after each
+refusals     a true loss of 5 and 10 points: the share that has a diagnosis before any refusal and after each
 """
 
 import argparse
@@ -29,20 +29,20 @@ from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.evaluation.bootstrap import PromptBootstrap
-from dphrl.evaluation.doubts import guessed, look_chosen
-from dphrl.evaluation.study import Policy, PolicyKey
-from dphrl.evaluation.verdict import (
+from dphrl.evaluation.diagnosis import (
     CHOSEN,
     EXIT,
     GUESSES,
     LOSSES,
-    Verdict,
+    Diagnosis,
     decide,
+    diagnosis_k,
     hotter,
     together,
     varied,
-    verdict_k,
 )
+from dphrl.evaluation.doubts import guessed, look_chosen
+from dphrl.evaluation.study import Policy, PolicyKey
 
 Floats = NDArray[np.float64]
 Random = np.random.Generator
@@ -108,9 +108,9 @@ def lowered(before: Floats, kind: str, loss: float, k: int, some: bool, random: 
     return np.asarray(1.0 - (1.0 - (1.0 - share) * (1.0 - (1.0 - before) ** k)) ** (1.0 / k))
 
 
-def verdict(base: Policy, tuned: Policy, **doubts: object) -> Verdict:
+def diagnosis(base: Policy, tuned: Policy, **doubts: object) -> Diagnosis:
     """At the default K."""
-    return decide(base, [tuned], verdict_k(np.minimum(base.sizes, tuned.sizes)), MARGIN, **doubts)  # type: ignore[arg-type]
+    return decide(base, [tuned], diagnosis_k(np.minimum(base.sizes, tuned.sizes)), MARGIN, **doubts)  # type: ignore[arg-type]
 
 
 def by_guesses(answers: Sequence[NDArray[np.integer]], gold: NDArray[np.integer], k: int) -> object:
@@ -137,14 +137,14 @@ def equal(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     for _ in range(2):
         ways = (random.random((cell.questions, n, 1)) > chances[:, None, :-1]).sum(axis=2)
         pair.append(policy(draw(random, before, n), ways))
-    yield verdict(*pair, variety=varied(pair[0], pair[1:], "skeletons")).word
+    yield diagnosis(*pair, variety=varied(pair[0], pair[1:], "skeletons")).word
 
 
 def lower(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     before = rates(cell.kind, random, cell.questions)
-    after = lowered(before, cell.kind, cell.loss, verdict_k(np.array([n])), some, random)
+    after = lowered(before, cell.kind, cell.loss, diagnosis_k(np.array([n])), some, random)
     base, tuned = policy(draw(random, before, n)), policy(draw(random, after, n))
-    yield verdict(base, tuned).word
+    yield diagnosis(base, tuned).word
 
 
 def groups(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
@@ -158,8 +158,8 @@ def groups(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     for _ in range(2):
         shifted = logit + random.normal(0.0, 0.5, unit.max() + 1)[unit]
         pair.append(draw(random, 1.0 / (1.0 + np.exp(-shifted)), n))
-    yield verdict(*(policy(right, groups=unit.tolist()) for right in pair)).word
-    yield f"without groups: {verdict(*map(policy, pair)).word}"
+    yield diagnosis(*(policy(right, groups=unit.tolist()) for right in pair)).word
+    yield f"without groups: {diagnosis(*map(policy, pair)).word}"
 
 
 def guesses(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
@@ -173,10 +173,10 @@ def guesses(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
         wild = random.integers(0, options, (number, n)) if not model else random.integers(0, options, (number, 1))
         answers.append(np.where(draw(random, ability, n), gold, wild))
     pair = [policy(drawn == gold) for drawn in answers]
-    judged = verdict(*pair, guesses=by_guesses(answers, gold, verdict_k(np.array([n]))))
+    judged = diagnosis(*pair, guesses=by_guesses(answers, gold, diagnosis_k(np.array([n]))))
     yield judged.word
     yield from (f"reason: {reason}" for reason in judged.reasons)
-    yield f"without the baseline: {verdict(*pair).word}"
+    yield f"without the baseline: {diagnosis(*pair).word}"
 
 
 def chosen(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
@@ -189,18 +189,18 @@ def chosen(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     place = np.flatnonzero(keep)[: cell.questions]
     base, tuned = policy(first[place]), policy(draw(random, before[place], n))
     alarm = looks_chosen(base, tuned)
-    yield verdict(base, tuned, chosen=alarm).word
+    yield diagnosis(base, tuned, chosen=alarm).word
     yield "alarm" if alarm else "no alarm"
-    yield f"without the test: {verdict(base, tuned).word}"
+    yield f"without the test: {diagnosis(base, tuned).word}"
 
 
 def checkpoints(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     before = rates(cell.kind, random, cell.questions)
     base = policy(draw(random, before, n))
-    verdicts = [verdict(base, policy(draw(random, before, n))) for _ in range(20)]
-    yield f"exit {together(verdicts)[1]}"
-    if any(EXIT[each.word] == EXIT["COLLAPSED"] for each in verdicts):
-        yield "some verdict is a loss"
+    diagnoses = [diagnosis(base, policy(draw(random, before, n))) for _ in range(20)]
+    yield f"exit {together(diagnoses)[1]}"
+    if any(EXIT[each.word] == EXIT["COLLAPSED"] for each in diagnoses):
+        yield "some diagnosis is a loss"
 
 
 def refusals(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
@@ -210,15 +210,15 @@ def refusals(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     """
     options, number = 60 if "60" in cell.kind else 10**9, cell.questions
     before = rates("mixed", random, number)
-    after = lowered(before, "mixed", cell.loss, verdict_k(np.array([n])), some, random)
+    after = lowered(before, "mixed", cell.loss, diagnosis_k(np.array([n])), some, random)
     gold = random.integers(0, options, (number, 1))
-    k, answers = verdict_k(np.array([n])), []
+    k, answers = diagnosis_k(np.array([n])), []
     for model, right in enumerate((draw(random, before, n), draw(random, after, n))):
         guesses_here = 1 if model and "one guess" in cell.kind else n
         wild = (gold + random.integers(1, options, (number, guesses_here))) % options
         answers.append(np.where(right, gold, wild))
     pair = [policy(drawn == gold) for drawn in answers]
-    judged = verdict(*pair, chosen=looks_chosen(*pair), guesses=by_guesses(answers, gold, k))
+    judged = diagnosis(*pair, chosen=looks_chosen(*pair), guesses=by_guesses(answers, gold, k))
     kept = {
         "1 no refusal": True,
         "2 chosen questions": CHOSEN not in judged.reasons,
@@ -238,18 +238,18 @@ def words(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
         "both": 0.75 * sharp,
         "harder on hard": before * np.minimum(1.0, 0.3 + before),
     }[cell.kind]
-    yield verdict(policy(draw(random, before, n)), policy(draw(random, after, n))).word
+    yield diagnosis(policy(draw(random, before, n)), policy(draw(random, after, n))).word
 
 
 def hot(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
-    before, k = rates("mixed", random, cell.questions), verdict_k(np.array([n]))
+    before, k = rates("mixed", random, cell.questions), diagnosis_k(np.array([n]))
     sharp = lowered(before, "mixed", 0.25, k, True, random)
     # Accuracy is not lost: the questions that remain are solved more often.
     sharp = np.where(sharp > 0, np.minimum(1.0, 1.5 * sharp + 0.2), 0.0)
     loss = 0.0 if cell.kind == "recovered" else MARGIN
     files = {f"T{t}": [policy(draw(random, lowered(before, "mixed", loss, k, t == 1, random), n))] for t in range(3)}
     base = policy(draw(random, before, n))
-    yield hotter(verdict(base, policy(draw(random, sharp, n))), base, files, int(random.integers(2**31))).word
+    yield hotter(diagnosis(base, policy(draw(random, sharp, n))), base, files, int(random.integers(2**31))).word
 
 
 PARTS: dict[str, tuple[Callable[[Cell, Random, int, bool], Iterator[str]], list[Cell]]] = {

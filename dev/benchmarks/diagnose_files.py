@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from dphrl.data.sample_files import read_samples
-from dphrl.diagnose.diagnosis import diagnose
-from dphrl.diagnose.diagnosis_page import figure
+from dphrl.diagnose.comparison import diagnose
+from dphrl.diagnose.comparison_page import figure
 from dphrl.report.figures import to_svg
 
 SAMPLES = 16

@@ -26,7 +26,7 @@ def test_the_verdicts_of_a_run_have_the_pass_at_k_of_its_tables(pristine: Workfl
     for name, value in (("base", "base"), ("grpo", "tuned")):
         assert model["coverage"][value] == pytest.approx(last.filter(method=name)["value"].item(), abs=1e-8)
     row = pl.read_parquet(pristine.results / "tables/collapse.parquet").filter(dataset="in_domain", method="grpo")
-    assert row["word"].item() == model["verdict"]
+    assert row["word"].item() == model["diagnosis"]
     shown = row.select("k", "difference", "low", "high").row(0)
     expected = (model["k"], model["coverage"]["value"], *model["coverage"]["wide"])
     assert shown == pytest.approx(expected, abs=1e-9)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from made_samples import drawn_file
 
-from dphrl.diagnose.diagnosis import diagnose
-from dphrl.diagnose.diagnosis_page import page
+from dphrl.diagnose.comparison import diagnose
+from dphrl.diagnose.comparison_page import page
 
 
 @pytest.fixture(scope="module")

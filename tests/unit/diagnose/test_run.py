@@ -47,7 +47,7 @@ def files(tmp_path):
     ("chosen", "margin", "code", "word"),
     [((0, 1), "5", 3, "COLLAPSED"), ((0, 2), "5", 0, "NOT COLLAPSED"), ((0, 2), "1", 4, "CANNOT TELL")],
 )
-def test_the_exit_code_is_the_verdict(files, capsys, chosen, margin, code, word):
+def test_the_exit_code_is_the_diagnosis(files, capsys, chosen, margin, code, word):
     assert main(["diagnose", *(files[one] for one in chosen), "--margin", margin]) == code
     assert re.search(rf"\n{word}: [a-z0-9 ]+\. pass@2 of ", capsys.readouterr().out)
 
@@ -59,7 +59,7 @@ def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_th
     assert "pass@2 of worse is 25.0 %, of the base 41.7 %: -16.7 points, 95 % interval [-25.4, -7.9]" in out
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
     assert (found["version"], found["exit_code"], found["models"]["worse"]["k"]) == (3, 3, 2)
-    assert [found["models"][name]["verdict"] for name in ("worse", "same")] == ["COLLAPSED", "NOT COLLAPSED"]
+    assert [found["models"][name]["diagnosis"] for name in ("worse", "same")] == ["COLLAPSED", "NOT COLLAPSED"]
     assert [one["prompt_id"] for one in found["models"]["worse"]["lost"]] == sorted(f"q{n}" for n in range(20, 40))
     page = (tmp_path / "d.html").read_text(encoding="utf-8")
     for text in ("worse: COLLAPSED", "same: NOT COLLAPSED", "Question q20"):
@@ -156,7 +156,7 @@ def test_hotter_files_and_trainings(tmp_path, capsys):
     assert main(["diagnose", base, tuned, "--hotter", warm, hot, "--json", str(tmp_path / "d.json")]) == 0
     assert "\nSHARPENED: drawing hotter recovers the lost coverage. pass@4 of tuned" in capsys.readouterr().out
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
-    assert (found["verdict"], found["hotter"]["chosen"]) == ("SHARPENED", ["T16", "T16"])
+    assert (found["diagnosis"], found["hotter"]["chosen"]) == ("SHARPENED", ["T16", "T16"])
     assert main(["diagnose", base, tuned, "--hotter", warm]) == 3
     capsys.readouterr()
     assert main(["diagnose", base, "--trainings", f"grpo={tuned},{warm},{tuned}"]) == 3
@@ -265,7 +265,7 @@ def test_nothing_heavy_is_imported(files):
 
 @pytest.mark.skipif(not PREDICTIONS.is_dir(), reason=f"no predictions at {PREDICTIONS}: set DPHRL_TEST_DATA")
 def test_three_spider_systems(tmp_path):
-    """One answer to each of 608 questions: K is 1, so the verdict is about accuracy, and it says so."""
+    """One answer to each of 608 questions: K is 1, so the diagnosis is about accuracy, and it says so."""
     paths, shares = [], []
     for name in ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5"):
         rows = pl.read_ndjson(PREDICTIONS / f"{name}.jsonl").select(

@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 
 from dphrl.data.sample_files import SampleFile
 from dphrl.diagnose.joined import Joined, known_as
+from dphrl.evaluation.diagnosis import LOSSES, NARROWED, NOT_COLLAPSED, Diagnosis, diagnosis_k
 from dphrl.evaluation.doubts import neighbours_agree
 from dphrl.evaluation.estimator import g_pass_at_k, maj_at_k, pass_hat_k
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Policy, Study
-from dphrl.evaluation.verdict import LOSSES, NARROWED, NOT_COLLAPSED, Verdict, verdict_k
 from dphrl.text import percent
 
 QUALIFIES = 0.05
-"""A difference of the shares of truncated or empty answers above it qualifies the verdict."""
+"""A difference of the shares of truncated or empty answers above it qualifies the diagnosis."""
 TAUS = {"1/8": 0.125, "1/4": 0.25, "1/2": 0.5}
 """Shares of the samples that must be right, for Cover@tau (G-Pass@k, arXiv 2510.08325)."""
 OF_BASE = ("none", "1", "2", "up to 1/4", "up to 1/2", "more")
@@ -52,8 +52,8 @@ def answers(joined: Joined) -> pl.DataFrame:
     return pl.concat(rows).with_columns(texts.then(name).alias(name) for name in ("repeated", "empty"))
 
 
-def qualifications(shares: pl.DataFrame, verdict: Verdict, own: Sequence[str], extracted: bool) -> list[str]:
-    """Notes on shares of truncated or empty answers that may explain a verdict.
+def qualifications(shares: pl.DataFrame, diagnosis: Diagnosis, own: Sequence[str], extracted: bool) -> list[str]:
+    """Notes on shares of truncated or empty answers that may explain a diagnosis.
 
     A share above the base may look like a loss of diversity. A share below the base may hide a loss.
 
@@ -69,14 +69,14 @@ def qualifications(shares: pl.DataFrame, verdict: Verdict, own: Sequence[str], e
         if not isinstance(mine, float) or base[share] is None:
             continue
         more = mine - base[share]
-        if more > QUALIFIES and verdict.word not in (NOT_COLLAPSED, NARROWED):
+        if more > QUALIFIES and diagnosis.word not in (NOT_COLLAPSED, NARROWED):
             effect = "the difference may come from that and not from a loss of diversity"
-        elif more < -QUALIFIES and verdict.word not in LOSSES:
+        elif more < -QUALIFIES and diagnosis.word not in LOSSES:
             effect = "that may hide a loss of diversity"
         else:
             continue
         sentences.append(
-            f"{percent(mine)} % of the responses of {verdict.policy} {are}, {percent(base[share])} % of the"
+            f"{percent(mine)} % of the responses of {diagnosis.policy} {are}, {percent(base[share])} % of the"
             f" base's: {effect}."
         )
     return sentences
@@ -140,7 +140,7 @@ def limits(
         names: of the policies.
     """
     notes = []
-    each = [verdict_k(policy.sizes) for policy in counted]
+    each = [diagnosis_k(policy.sizes) for policy in counted]
     if k == min(each) < max(each):
         medians = [float(np.median(policy.sizes)) for policy in counted]
         name, fewest = names[int(np.argmin(each))], medians[int(np.argmin(each))]
@@ -155,9 +155,9 @@ def limits(
     return notes
 
 
-def on_guesses(verdict: Verdict) -> list[str]:
+def on_guesses(diagnosis: Diagnosis) -> list[str]:
     """The caution on guesses, where answers have no classes that show them."""
-    if verdict.guesses is not None or verdict.k == 1:
+    if diagnosis.guesses is not None or diagnosis.k == 1:
         return []
     return [
         "pass@k counts a lucky guess as a solution. These answers have no classes that would show guesses, so where"

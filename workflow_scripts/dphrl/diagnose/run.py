@@ -1,4 +1,4 @@
-"""The run of `dphrl diagnose`: two or more files of samples in, a verdict out."""
+"""The run of `dphrl diagnose`: two or more files of samples in, a diagnosis out."""
 
 import sys
 from argparse import ArgumentError, Namespace
@@ -14,8 +14,8 @@ from tqdm import tqdm
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.data.records import parts_of
 from dphrl.data.sample_files import SampleFile, read_samples
-from dphrl.diagnose.diagnosis import Diagnosis, KError, diagnose
-from dphrl.diagnose.diagnosis_page import page, to_json
+from dphrl.diagnose.comparison import Comparison, KError, diagnose
+from dphrl.diagnose.comparison_page import page, to_json
 from dphrl.diagnose.joined import policy_names
 from dphrl.diagnose.judge import check_extra, judged, read_golds
 from dphrl.diagnose.tables import text
@@ -49,7 +49,7 @@ def run(options: Namespace) -> int:
                 bar.set_description(name)
                 bar.update()
 
-            diagnosis = diagnose(
+            comparison = diagnose(
                 files,
                 trainings=trainings,
                 hotter_files=hotter,
@@ -62,12 +62,12 @@ def run(options: Namespace) -> int:
     except KError as error:
         raise ArgumentError(None, str(error)) from error
     named |= {f"{name} ({n})": file for name, several in trainings.items() for n, file in enumerate(several, 1)}
-    _write(diagnosis, named | {f"hotter ({n})": file for n, file in enumerate(hotter, 1)}, options)
-    print(text(diagnosis))
+    _write(comparison, named | {f"hotter ({n})": file for n, file in enumerate(hotter, 1)}, options)
+    print(text(comparison))
     for path in (options.html, options.json):
         if path:
             print(f"Written: {path}", file=sys.stderr)
-    return diagnosis.exit_code
+    return comparison.exit_code
 
 
 def _read(options: Namespace) -> tuple[list[SampleFile], dict[str, list[SampleFile]], list[SampleFile]]:
@@ -99,10 +99,10 @@ def _read(options: Namespace) -> tuple[list[SampleFile], dict[str, list[SampleFi
     return first, {name: [next(rest) for _ in several] for name, several in trainings.items()}, list(rest)
 
 
-def _write(diagnosis: Diagnosis, files: Mapping[str, SampleFile], options: Namespace) -> None:
+def _write(comparison: Comparison, files: Mapping[str, SampleFile], options: Namespace) -> None:
     if options.json:
         with replacing(options.json) as temporary:
-            temporary.write_text(to_json(diagnosis, files), encoding="utf-8")
+            temporary.write_text(to_json(comparison, files), encoding="utf-8")
     if options.html:
         with replacing(options.html) as temporary:
-            temporary.write_text(page(diagnosis, files), encoding="utf-8", errors="replace")
+            temporary.write_text(page(comparison, files), encoding="utf-8", errors="replace")

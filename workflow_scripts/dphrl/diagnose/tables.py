@@ -1,4 +1,4 @@
-"""The tables of a diagnosis as text: title, caption and frame; and the text for a terminal."""
+"""The tables of a comparison as text: title, caption and frame; and the text for a terminal."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import polars as pl
 from tabulate import tabulate
 
-from dphrl.diagnose.diagnosis import Diagnosis
+from dphrl.diagnose.comparison import Comparison
 from dphrl.evaluation.against_base import BINS, transitions
+from dphrl.evaluation.diagnosis import KINDS
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.verdict import KINDS
 from dphrl.text import change, count, interval, percent, points, visible
 
 Shown = tuple[str, str, pl.DataFrame]
@@ -18,10 +18,10 @@ _RATES = {"keep": ("kept", "lost"), "explore": ("gained", "neither"), "ndr": ("k
 _PARTS = {"all": "all", "right": "right", "wrong": "wrong", "narrowing": "narrowing", "rest": "rest"}
 
 
-def answers(diagnosis: Diagnosis) -> Shown:
+def answers(comparison: Comparison) -> Shown:
     """Samples and shares of each file."""
     rows = []
-    for row in diagnosis.tables["answers"].iter_rows(named=True):
+    for row in comparison.tables["answers"].iter_rows(named=True):
         number = f"{row['fewest']}" if row["fewest"] == row["most"] else f"{row['fewest']} to {row['most']}"
         shares = (row[name] for name in ("right", "truncated", "empty", "repeated"))
         cells = ("-" if share is None else percent(share) for share in shares)
@@ -35,11 +35,11 @@ def answers(diagnosis: Diagnosis) -> Shown:
     return "The files", caption, _frame(heads, rows)
 
 
-def coverage(diagnosis: Diagnosis) -> Shown:
+def coverage(comparison: Comparison) -> Shown:
     """pass@k of each model, the k at which it falls below the base's, and pass@K of guesses."""
-    table = diagnosis.tables["passk"]
+    table = comparison.tables["passk"]
     ks = table["k"].unique().sort().to_list()
-    crossings = {(row["method"], row["seed"]): row for row in diagnosis.tables["crossing"].iter_rows(named=True)}
+    crossings = {(row["method"], row["seed"]): row for row in comparison.tables["crossing"].iter_rows(named=True)}
     rows = []
     for (name, seed), part in table.group_by("method", "seed", maintain_order=True):
         for cells in _by_sets(part, "k"):
@@ -47,7 +47,7 @@ def coverage(diagnosis: Diagnosis) -> Shown:
                 f"{percent(cell['value'])} [{percent(cell['low'])}, {percent(cell['high'])}]" if cell else "-"
                 for cell in (cells.get(k) for k in ks)
             ]
-            ends = _crossing(crossings.get((str(name), seed))), _guesses(diagnosis, str(name))
+            ends = _crossing(crossings.get((str(name), seed))), _guesses(comparison, str(name))
             rows.append([_shown(name, seed), *values, *ends])
     caption = (
         "Share of questions solved by at least one of k samples, in per cent, with the 95 % interval over questions;"
@@ -70,8 +70,8 @@ def _by_sets(part: pl.DataFrame, column: str) -> Iterator[dict[Any, dict[str, An
         yield {row[column]: row for row in rows.iter_rows(named=True)}
 
 
-def _guesses(diagnosis: Diagnosis, name: str) -> str:
-    guesses = diagnosis.models[name].verdict.guesses if name in diagnosis.models else None
+def _guesses(comparison: Comparison, name: str) -> str:
+    guesses = comparison.models[name].diagnosis.guesses if name in comparison.models else None
     return "-" if guesses is None else f"{percent(guesses[1])} ({percent(guesses[0])})"
 
 
@@ -80,9 +80,9 @@ def _crossing(row: dict[str, Any] | None) -> str:
     return "-" if row is None or row["high"] is None else f"{row['k']} [{row['low']}, {row['high']}]"
 
 
-def shares(diagnosis: Diagnosis) -> Shown:
+def shares(comparison: Comparison) -> Shown:
     """Cover@tau, pass^k and maj@k."""
-    table = diagnosis.tables["cover"]
+    table = comparison.tables["cover"]
     metrics = table["metric"].unique(maintain_order=True).to_list()
     rows = []
     for (name, seed), part in table.group_by("method", "seed", maintain_order=True):
@@ -96,10 +96,10 @@ def shares(diagnosis: Diagnosis) -> Shown:
     return "Shares of right samples", caption, _frame(["model", *metrics], rows)
 
 
-def by_base(diagnosis: Diagnosis) -> Shown:
+def by_base(comparison: Comparison) -> Shown:
     """pass@K by the base's number of right samples."""
     rows = []
-    for row in diagnosis.tables["by_base"].iter_rows(named=True):
+    for row in comparison.tables["by_base"].iter_rows(named=True):
         values = (percent(row["base"]), percent(row["tuned"]), points(row["tuned"] - row["base"]))
         rows.append([row["method"], row["right"], f"{row['questions']:,}", *values])
     caption = (
@@ -110,11 +110,11 @@ def by_base(diagnosis: Diagnosis) -> Shown:
     return "Where a loss lies", caption, _frame(heads, rows)
 
 
-def kept(diagnosis: Diagnosis) -> Shown:
+def kept(comparison: Comparison) -> Shown:
     """Questions kept, lost and gained by each model, next to the base against itself."""
     rows = []
-    order = [BASE_ITSELF, *diagnosis.models]
-    table = diagnosis.tables["keep_explore"].sort("k", pl.col("method").cast(pl.Enum(order)))
+    order = [BASE_ITSELF, *comparison.models]
+    table = comparison.tables["keep_explore"].sort("k", pl.col("method").cast(pl.Enum(order)))
     for row in table.iter_rows(named=True):
         name = _ITSELF if row["method"] == BASE_ITSELF else _shown(row["method"], row["seed"])
         numbers = (f"{row[part]:.1f}" for part in ("kept", "lost", "gained", "neither"))
@@ -140,10 +140,10 @@ def _rate_of(row: dict[str, Any], rate: str, parts: Sequence[str]) -> str:
     return f"{percent(row[rate])}{ends} of {sum(row[part] for part in parts):.1f}"
 
 
-def varied(diagnosis: Diagnosis) -> Shown:
+def varied(comparison: Comparison) -> Shown:
     """Different classes among right answers, by kind."""
     rows = []
-    for name, model in diagnosis.models.items():
+    for name, model in comparison.models.items():
         for variety in model.varieties:
             difference = f"{change(variety.difference.value)} {interval(variety.difference.wide, change)}"
             questions = f"{variety.difference.questions:,}"
@@ -158,10 +158,10 @@ def varied(diagnosis: Diagnosis) -> Shown:
     return "Variety among right answers", caption, _frame(heads, rows)
 
 
-def split(diagnosis: Diagnosis) -> Shown:
+def split(comparison: Comparison) -> Shown:
     """The parts of a loss of different answers."""
     rows = []
-    table = diagnosis.tables["diversity_split"]
+    table = comparison.tables["diversity_split"]
     for (name, seed, kind), part in table.group_by("method", "seed", "classes", maintain_order=True):
         cells = {row["part"]: row for row in part.iter_rows(named=True)}
         differences = (cells[name_of_part] for name_of_part in _PARTS)
@@ -174,14 +174,14 @@ def split(diagnosis: Diagnosis) -> Shown:
     return "What lost diversity consists of", caption, _frame(["model", "different", *_PARTS], rows)
 
 
-def moved(diagnosis: Diagnosis) -> Iterator[Shown]:
+def moved(comparison: Comparison) -> Iterator[Shown]:
     """For each training of a model, the expected numbers of questions by solve rate under the base and under it."""
     caption = (
         "Expected numbers of questions by solve rate, in per cent, under the base (rows) and the tuned model"
         " (columns). A rate is that of half of a question's samples, so that the base can be compared with itself:"
         " in brackets, what moves by chance."
     )
-    for model in diagnosis.models.values():
+    for model in comparison.models.values():
         parts = transitions(model.study).partition_by("method", "seed", as_dict=True)
         cells = {key: _cells(part) for key, part in parts.items()}
         chance = cells.pop((BASE_ITSELF, 0), {})
@@ -201,10 +201,10 @@ def _rate(end: int) -> str:
     return {0: "0", 99: "below 100", 100: "100"}.get(end, f"up to {end}")
 
 
-def levels(diagnosis: Diagnosis) -> Shown:
+def levels(comparison: Comparison) -> Shown:
     """pass@K by level."""
     rows = []
-    for row in diagnosis.tables["levels"].iter_rows(named=True):
+    for row in comparison.tables["levels"].iter_rows(named=True):
         difference = (
             f"{points(row['difference'])} {interval((row['low'], row['high']))}" if row["low"] is not None else "-"
         )
@@ -235,21 +235,23 @@ _LEGENDS = (
 )
 
 
-def text(diagnosis: Diagnosis) -> str:
-    """The tables at K, the notes, and last the verdicts. Control characters are visible symbols."""
-    ks = frozenset(model.verdict.k for model in diagnosis.models.values())
+def text(comparison: Comparison) -> str:
+    """The tables at K, the notes, and last the diagnoses. Control characters are visible symbols."""
+    ks = frozenset(model.diagnosis.k for model in comparison.models.values())
     parts = [
-        answers(diagnosis),
-        coverage(diagnosis),
-        shares(diagnosis),
-        _at_k(kept(diagnosis), ks),
-        by_base(diagnosis),
-        varied(diagnosis),
+        answers(comparison),
+        coverage(comparison),
+        shares(comparison),
+        _at_k(kept(comparison), ks),
+        by_base(comparison),
+        varied(comparison),
     ]
     shown = [_table(table, legend) for table, legend in zip(parts, _LEGENDS, strict=True)]
-    shown += ["\n".join(["Notes", *(f"- {visible(note, '')}" for note in diagnosis.notes)])] if diagnosis.notes else []
-    verdicts = ("\n".join(visible(line, "") for line in model.sentences) for model in diagnosis.models.values())
-    return "\n\n".join([*filter(None, shown), *verdicts])
+    shown += (
+        ["\n".join(["Notes", *(f"- {visible(note, '')}" for note in comparison.notes)])] if comparison.notes else []
+    )
+    diagnoses = ("\n".join(visible(line, "") for line in model.sentences) for model in comparison.models.values())
+    return "\n\n".join([*filter(None, shown), *diagnoses])
 
 
 def _at_k(shown: Shown, ks: frozenset[int]) -> Shown:

@@ -18,6 +18,7 @@ from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.claims import CLAIMS, claims
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
 from dphrl.evaluation.crossed import Floats
+from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, kinds_of, together, varied
 from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.estimator import class_counts, entropy
 from dphrl.evaluation.methods import label
@@ -26,7 +27,6 @@ from dphrl.evaluation.paired import compared
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
-from dphrl.evaluation.verdict import Verdict, decide, hotter, kinds_of, together, varied, verdict_k
 from dphrl.store.catalogue import SCHEMAS
 
 _ENTROPY = {
@@ -85,13 +85,14 @@ def passk(study: Study) -> pl.DataFrame:
 
 
 def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.DataFrame]:
-    """The verdict on each method after its last step, by the rule and in the words of `dphrl diagnose`.
+    """The diagnosis on each method after its last step, by the rule and in the words of `dphrl diagnose`.
 
-    All trainings of a method are one tuned model. K comes from `verdict_k`, the margin from the claims, and the methods
-    of a dataset share Holm's correction. Guesses are not looked for: classes of answers hold within one question.
+    All trainings of a method are one tuned model. K comes from `diagnosis_k`, the margin from the claims, and the
+    methods of a dataset share Holm's correction. Guesses are not looked for: classes of answers hold within one
+    question.
 
     Returns:
-        collapse: a row for each verdict.
+        collapse: a row for each diagnosis.
         hotter: pass@K at each higher temperature, less that of the base. `judged` is the difference at the temperature
             that the other half of the questions chose, `recovers` whether no loss is left there.
     """
@@ -101,13 +102,13 @@ def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.
     for dataset in dict.fromkeys(policy.key.dataset for policy in last.policies):
         here = replace(last, policies=[policy for policy in last.policies if policy.key.dataset == dataset])
         base, *others = here.policies
-        kinds, k = kinds_of(here), verdict_k(np.min([policy.sizes for policy in here.policies], axis=0))
+        kinds, k = kinds_of(here), diagnosis_k(np.min([policy.sizes for policy in here.policies], axis=0))
         chosen = look_chosen(base.sizes, base.rows["c"].cast(pl.Int64).to_numpy())
-        verdicts = []
+        diagnoses = []
         for method in dict.fromkeys(policy.key.method for policy in others):
             tuned = [policy for policy in others if policy.key.method == method]
             variety = next((contrast for kind in kinds if (contrast := varied(base, tuned, kind)) is not None), None)
-            verdict = decide(base, tuned, k, study.config.claims.margin, chosen=chosen, variety=variety)
+            diagnosis = decide(base, tuned, k, study.config.claims.margin, chosen=chosen, variety=variety)
             drawn = {
                 temperature: [policy for policy in drawn_at.policies if policy.key[::3] == (method, dataset)]
                 for temperature, drawn_at in drawn_hotter.items()
@@ -115,12 +116,14 @@ def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.
             # Recorded answers cannot be drawn again.
             if any(drawn.values()):
                 by_name = {_named(temperature): policies for temperature, policies in drawn.items()}
-                verdict = hotter(verdict, base, by_name, study.seed)
-                at_each += _at_each(verdict, base, drawn)
-            verdicts.append((method, replace(verdict, policy=label(method))))
-        for (method, _), verdict in zip(verdicts, together([verdict for _, verdict in verdicts])[0], strict=True):
-            difference = (verdict.coverage.value, *verdict.coverage.wide)
-            rows.append((dataset, method, verdict.word, k, *difference, " ".join(sentences(verdict, ()))))
+                diagnosis = hotter(diagnosis, base, by_name, study.seed)
+                at_each += _at_each(diagnosis, base, drawn)
+            diagnoses.append((method, replace(diagnosis, policy=label(method))))
+        for (method, _), diagnosis in zip(
+            diagnoses, together([diagnosis for _, diagnosis in diagnoses])[0], strict=True
+        ):
+            difference = (diagnosis.coverage.value, *diagnosis.coverage.wide)
+            rows.append((dataset, method, diagnosis.word, k, *difference, " ".join(sentences(diagnosis, ()))))
     return {"collapse": SCHEMAS["collapse"].frame(rows), "hotter": SCHEMAS["hotter"].frame(at_each)}
 
 
@@ -128,13 +131,15 @@ def _named(temperature: float) -> str:
     return f"temperature {temperature:g}"
 
 
-def _at_each(verdict: Verdict, base: Policy, drawn: Mapping[float, Sequence[Policy]]) -> Iterator[tuple[object, ...]]:
+def _at_each(
+    diagnosis: Diagnosis, base: Policy, drawn: Mapping[float, Sequence[Policy]]
+) -> Iterator[tuple[object, ...]]:
     """The rows of a method in the table "hotter"."""
-    k, answer = [verdict.k], verdict.hotter
+    k, answer = [diagnosis.k], diagnosis.hotter
     solved = base.pass_at(k)[:, 0]
     for temperature, policies in drawn.items():
         gap = compared(solved, np.stack([policy.pass_at(k)[:, 0] for policy in policies]), base.clusters)
-        key = (base.key.dataset, verdict.policy, temperature, verdict.k)
+        key = (base.key.dataset, diagnosis.policy, temperature, diagnosis.k)
         if answer is not None:
             judged = (answer.recovers, answer.coverage.value, *answer.coverage.wide)
             yield (*key, gap.tuned, gap.value, *gap.wide, _named(temperature) in answer.chosen, *judged)

@@ -7,9 +7,9 @@ import polars as pl
 
 from dphrl.evaluation.claims import FEWEST_EQUIVALENT, LEVEL, SUPPORTED, UNDECIDED, VERDICTS
 from dphrl.evaluation.crossed import FEWEST_CLUSTERS
+from dphrl.evaluation.diagnosis import EXIT
 from dphrl.evaluation.methods import BASELINES, in_order, label
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
-from dphrl.evaluation.verdict import EXIT
 from dphrl.report.headline import (
     AMONG_ALL,
     NO_INTERVAL,
@@ -173,7 +173,7 @@ def _points(sizes: Sequence[float] | pl.Series) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Trainings", "Verdict")
+HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Trainings", "Diagnosis")
 _CELLS = ("sentence", "where", "metric", "measured", "chance", "seeds", "each", "decided")
 _NEEDED = ("seeds_needed", "questions_needed")
 _TITLES = {True: "Primary endpoints", False: "Other claims"}

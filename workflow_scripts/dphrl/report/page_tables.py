@@ -257,20 +257,20 @@ def _grid(cells: Mapping[tuple[str, str], str]) -> pl.DataFrame:
 
 _TABLES: dict[str, tuple[str, str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     "collapse": (
-        "The verdict on each policy",
+        "The diagnosis of each policy",
         "By the rule and in the words of dphrl diagnose (docs/diagnose.md), on the policies after their last step. From"
         " tables/collapse.parquet.",
         lambda table: table.select(
             pl.col("method").map_elements(label, return_dtype=pl.String).alias("Policy"),
             pl.col("dataset").alias("Dataset"),
-            pl.col("text").alias("Verdict"),
+            pl.col("text").alias("Diagnosis"),
         ),
     ),
     "hotter": (
         "Sharpened or collapsed?",
         "Each policy after its last step, at higher temperatures (evaluate.hotter); differences in points. Each half"
         " of the questions chooses the best temperature, which is judged on the other half. A policy whose coverage"
-        " fell is sharpened where that recovers it; else the verdict stays. From tables/hotter.parquet.",
+        " fell is sharpened where that recovers it; else the diagnosis stays. From tables/hotter.parquet.",
         _hotter,
     ),
     "crossing": (

@@ -1,4 +1,4 @@
-"""The rule of the verdict, point by point; estimates against enumeration."""
+"""The rule of the diagnosis, point by point; estimates against enumeration."""
 
 from itertools import combinations, product
 
@@ -7,13 +7,13 @@ import polars as pl
 import pytest
 
 from dphrl.config.blocks.evaluation import BootstrapConfig
-from dphrl.evaluation import verdict as rule
+from dphrl.evaluation import diagnosis as rule
 from dphrl.evaluation.bootstrap import PromptBootstrap
+from dphrl.evaluation.diagnosis import decide, diagnosis_k, hotter, together
 from dphrl.evaluation.doubts import guessed, look_chosen, neighbours_agree
 from dphrl.evaluation.paired import paired
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, PolicyKey
-from dphrl.evaluation.verdict import decide, hotter, together, verdict_k
 
 _BOOTSTRAP = PromptBootstrap(1, "d", BootstrapConfig(replicates=100), 0)
 
@@ -47,7 +47,7 @@ def words(base, *tuned, k=4, margin=0.05, **found):
     ],
 )
 def test_k_is_at_most_half_of_the_samples(sizes, k):
-    assert verdict_k(np.array(sizes)) == k
+    assert diagnosis_k(np.array(sizes)) == k
 
 
 def test_one_sample_of_a_question_refuses():
@@ -209,8 +209,8 @@ def test_exit_3_takes_a_loss_that_holm_confirms():
     assert found.word in rule.LOSSES
     assert 0.005 < found.coverage.p < 0.025
     assert together([found])[1] == 3
-    verdicts, code = together([found, *[words(base, base)] * 9])
-    assert (code, verdicts[0].word) == (4, found.word)
+    diagnoses, code = together([found, *[words(base, base)] * 9])
+    assert (code, diagnoses[0].word) == (4, found.word)
 
 
 def test_several_trainings_are_one_model():

@@ -15,24 +15,24 @@ from dphrl.diagnose import checks
 from dphrl.diagnose.classes import evaluations, with_answers
 from dphrl.diagnose.joined import Joined, join, known_as, policy_names
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
+from dphrl.evaluation.diagnosis import (
+    LEFT_OUT,
+    Diagnosis,
+    Variety,
+    compared,
+    decide,
+    diagnosis_k,
+    hotter,
+    kinds_of,
+    together,
+    varied,
+)
 from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.tables import passk
-from dphrl.evaluation.verdict import (
-    LEFT_OUT,
-    Variety,
-    Verdict,
-    compared,
-    decide,
-    hotter,
-    kinds_of,
-    together,
-    varied,
-    verdict_k,
-)
 
 
 class KError(ValueError):
@@ -53,16 +53,16 @@ class OfModel:
     """A tuned model with the base.
 
     Attributes:
-        verdict: on coverage at K.
-        default: the verdict at the default K, where k was chosen by hand.
+        diagnosis: on coverage at K.
+        default: the diagnosis at the default K, where k was chosen by hand.
         qualified: sentences that qualify it.
         varieties: among right answers, by kind; the first one is reported.
         lost: questions with right answers of the base and none of the tuned model, by the base's solve rate.
         joined, study: the samples of the model and of the base, and their evaluations on the questions that count.
     """
 
-    verdict: Verdict
-    default: Verdict | None
+    diagnosis: Diagnosis
+    default: Diagnosis | None
     qualified: list[str]
     varieties: list[Variety]
     lost: list[Lost]
@@ -71,23 +71,23 @@ class OfModel:
 
     @property
     def sentences(self) -> list[str]:
-        """The verdict in words, its qualifications, and the verdict at the default k."""
-        lines = sentences(self.verdict, self.qualified)
+        """The diagnosis in words, its qualifications, and the diagnosis at the default k."""
+        lines = sentences(self.diagnosis, self.qualified)
         if self.default is not None:
             lines += [f"At the default k: {sentences(self.default, ())[0]}"]
         return lines
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Comparison:
     """The comparison of tuned models with their base.
 
     Attributes:
-        margin: of the verdicts.
+        margin: of the diagnoses.
         models: by name, in the order of the files.
         tables: by name; tables of `dphrl.evaluation`, and `answers`, `cover`, `by_base` and `levels`.
         notes: remarks for the reader, about all models.
-        exit_code: of all verdicts together, as `together` says.
+        exit_code: of all diagnoses together, as `together` says.
     """
 
     margin: float
@@ -107,14 +107,14 @@ def diagnose(
     styles: Sequence[StyleRule] = (),
     seed: int = 0,
     step: Callable[[str], None] = lambda name: None,
-) -> Diagnosis:
+) -> Comparison:
     """Compare each tuned model with the base, on the questions that its files and the base's answer, at their K.
 
     Args:
         files: the base's, then one for each tuned model; all judged.
         trainings: files of further models, one for each training of a model.
         hotter_files: of the only tuned model, at higher temperatures.
-        k: of the verdicts; None: `verdict_k`.
+        k: of the diagnoses; None: `diagnosis_k`.
         margin: the share of questions whose loss is excluded for NOT COLLAPSED.
         styles: rules tried in order on the start of a response.
         seed: of resampled intervals and of halves.
@@ -134,12 +134,13 @@ def diagnose(
         models[name] = model
         tables.append(of_tables)
         notes += said
-    decided, exit_code = together([model.verdict for model in models.values()])
+    decided, exit_code = together([model.diagnosis for model in models.values()])
     models = {
-        name: replace(model, verdict=verdict) for (name, model), verdict in zip(models.items(), decided, strict=True)
+        name: replace(model, diagnosis=diagnosis)
+        for (name, model), diagnosis in zip(models.items(), decided, strict=True)
     }
     merged = {name: pl.concat([by_name[name] for by_name in tables]).unique(maintain_order=True) for name in tables[0]}
-    return Diagnosis(margin, models, merged, list(dict.fromkeys(notes)), exit_code)
+    return Comparison(margin, models, merged, list(dict.fromkeys(notes)), exit_code)
 
 
 def _compare(
@@ -164,17 +165,17 @@ def _compare(
     evaluated = evaluations(joined, rows, styles)
     every = Study.from_evaluations(evaluated, EvaluateConfig(k=(1,)), seed)
     chosen = any(look_chosen(policy.sizes, policy.rows["c"].cast(pl.Int64).to_numpy()) for policy in every.policies)
-    # Files at higher temperatures choose neither K nor questions that the verdict counts twice.
+    # Files at higher temperatures choose neither K nor questions that the diagnosis counts twice.
     counted = [policy for policy in every.policies if policy.key.method in (BASE, name)]
     sizes = np.min([policy.sizes for policy in counted], axis=0)
-    default = verdict_k(sizes)
+    default = diagnosis_k(sizes)
     if k is not None:
         _check_k(k, sizes, counted, joined)
     used = k or default
     study = _study(evaluated, every, sizes >= used, used, seed)
-    verdict, varieties = _decide(study, name, rows, used, margin, chosen, by_hand=k is not None and k != default)
+    diagnosis, varieties = _decide(study, name, rows, used, margin, chosen, by_hand=k is not None and k != default)
     other = None
-    if verdict.by_hand:
+    if diagnosis.by_hand:
         other, _ = _decide(
             _study(evaluated, every, sizes >= default, default, seed), name, rows, default, margin, chosen
         )
@@ -183,15 +184,15 @@ def _compare(
     }
     (base,), tuned = by_method[BASE], by_method[name]
     if hot:
-        verdict = hotter(verdict, base, {method: by_method[method] for method in hot}, seed)
+        diagnosis = hotter(diagnosis, base, {method: by_method[method] for method in hot}, seed)
         study = replace(study, policies=[base, *tuned])
     shares = checks.answers(joined)
-    qualified = checks.qualifications(shares, verdict, own, extracted=base_file.format == DPHRL.name)
+    qualified = checks.qualifications(shares, diagnosis, own, extracted=base_file.format == DPHRL.name)
     named = {BASE: base_file, **dict(zip(own, of_model, strict=True))}
     qualified += checks.unequal_settings(named)
     qualified += checks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
     notes = [*checks.left_out(joined), *checks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
-    notes += [*checks.copies(shares, name, own), *checks.on_guesses(verdict)]
+    notes += [*checks.copies(shares, name, own), *checks.on_guesses(diagnosis)]
     tables = {
         "answers": shares,
         "passk": passk(study),
@@ -204,7 +205,7 @@ def _compare(
         "transitions": transitions(study),
         "levels": _levels(study, name, used),
     }
-    return OfModel(verdict, other, qualified, varieties, _lost(base, tuned), joined, study), tables, notes
+    return OfModel(diagnosis, other, qualified, varieties, _lost(base, tuned), joined, study), tables, notes
 
 
 def _check_k(k: int, sizes: NDArray[np.int64], counted: Sequence[Policy], joined: Joined) -> None:
@@ -240,7 +241,7 @@ def _decide(
     margin: float,
     chosen: bool,
     by_hand: bool = False,
-) -> tuple[Verdict, list[Variety]]:
+) -> tuple[Diagnosis, list[Variety]]:
     base, *others = study.policies
     tuned = [policy for policy in others if policy.key.method == name]
     whole = "whole" in next(iter(rows.values())).columns

@@ -1,29 +1,29 @@
-"""Verdicts against numbers computed by hand, and false ones in a short simulation."""
+"""Diagnoses against numbers computed by hand, and false ones in a short simulation."""
 
 import numpy as np
 import pytest
 from made_samples import sample_file
 
-from dphrl.diagnose.diagnosis import diagnose
-from dphrl.evaluation.verdict import paired
+from dphrl.diagnose.comparison import diagnose
+from dphrl.evaluation.diagnosis import paired
 
 
 def of_pairs(both, lost, gained, neither, margin=0.05):
-    """The verdict on questions with two equal samples in each file, so many solved by both, by the base only, ..."""
+    """The diagnosis on questions with two equal samples in each file, so many solved by both, by the base only, ..."""
     pairs = ["++"] * both + ["+-"] * lost + ["-+"] * gained + ["--"] * neither
     files = [sample_file(name, {f"q{n}": [pair[i]] * 2 for n, pair in enumerate(pairs)}) for i, name in enumerate("bt")]
-    return diagnose(files, margin=margin).models["t"].verdict
+    return diagnose(files, margin=margin).models["t"].diagnosis
 
 
 def test_a_loss_of_ten_in_a_hundred():
     """Mean -0.1, variance 0.1 - 0.01, standard error sqrt(0.09 / 99) = 0.03015, t(99) 1.9842."""
-    verdict = of_pairs(90, 10, 0, 0)
-    assert verdict.word == "COLLAPSED"
-    assert verdict.coverage.wide == pytest.approx((-0.1598, -0.0402), abs=1e-4)
-    assert (verdict.coverage.base, verdict.coverage.tuned) == (1.0, 0.9)
+    diagnosis = of_pairs(90, 10, 0, 0)
+    assert diagnosis.word == "COLLAPSED"
+    assert diagnosis.coverage.wide == pytest.approx((-0.1598, -0.0402), abs=1e-4)
+    assert (diagnosis.coverage.base, diagnosis.coverage.tuned) == (1.0, 0.9)
     # theta = 0.9: a base that is right so often on every question solves 1 - 0.1^2 of them.
-    assert verdict.explained == pytest.approx(-0.01)
-    assert verdict.rest.value == pytest.approx(-0.09)
+    assert diagnosis.explained == pytest.approx(-0.01)
+    assert diagnosis.rest.value == pytest.approx(-0.09)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_loss_of_ten_in_a_hundred():
         ((20, 0, 2, 0), "CANNOT TELL"),
     ],
 )
-def test_verdicts(counts, word):
+def test_words(counts, word):
     assert of_pairs(*counts).word == word
 
 
@@ -60,9 +60,9 @@ def test_few_questions_that_are_all_lost(questions, word):
 
 def test_what_would_tell_does_tell():
     """45 of 100 solved by both, 5 + 5 by one: the standard error 0.0318 must fall to 0.05 / (1.98 + 0.84) = 0.0177."""
-    verdict = of_pairs(45, 5, 5, 45)
-    assert verdict.more_questions == pytest.approx(100 * (0.0318 / 0.0177) ** 2, rel=0.03)
-    times = verdict.more_questions // 10 + 1
+    diagnosis = of_pairs(45, 5, 5, 45)
+    assert diagnosis.more_questions == pytest.approx(100 * (0.0318 / 0.0177) ** 2, rel=0.03)
+    times = diagnosis.more_questions // 10 + 1
     assert of_pairs(times * 4, times, times, times * 4).word == "NOT COLLAPSED"
     assert of_pairs(10, 0, 0, 10).more_questions == 59
 
@@ -72,12 +72,12 @@ def test_more_samples_help_where_questions_are_the_same():
     random = np.random.default_rng(1)
     answers = [{f"q{n}": list(random.choice(["+", "-"], 4)) for n in range(60)} for _ in "bt"]
     found = diagnose([sample_file(name, one) for name, one in zip("bt", answers, strict=True)])
-    verdict = found.models["t"].verdict
-    assert (verdict.word, verdict.k) == ("CANNOT TELL", 2)
-    assert verdict.more_samples in (8, 16, 32)
+    diagnosis = found.models["t"].diagnosis
+    assert (diagnosis.word, diagnosis.k) == ("CANNOT TELL", 2)
+    assert diagnosis.more_samples in (8, 16, 32)
 
 
-def test_false_verdicts_are_rare():
+def test_false_diagnoses_are_rare():
     """Short form of dev/benchmarks/diagnose.py: 300 pairs of 60 questions; binomial bounds at 1 in 1,000."""
     random = np.random.default_rng(1)
     rates = random.beta(0.3, 0.6, (300, 60))

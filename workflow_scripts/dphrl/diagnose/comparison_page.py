@@ -1,4 +1,4 @@
-"""A diagnosis as one HTML page without network, with all text of the files escaped, and as JSON with stable keys."""
+"""A comparison as one HTML page without network, with all text of the files escaped, and as JSON with stable keys."""
 
 import json
 import math
@@ -10,7 +10,7 @@ import polars as pl
 
 from dphrl.data.sample_files import SampleFile
 from dphrl.diagnose import tables as shown
-from dphrl.diagnose.diagnosis import Diagnosis, OfModel
+from dphrl.diagnose.comparison import Comparison, OfModel
 from dphrl.diagnose.joined import known_as, shown_as
 from dphrl.evaluation.names import BASE
 from dphrl.report.render import render
@@ -25,7 +25,7 @@ _CAPTION = (
 )
 
 
-def figure(diagnosis: Diagnosis) -> Any:
+def figure(comparison: Comparison) -> Any:
     """The pass@k curves, as an altair chart."""
     # Slow to import.
     from dphrl.report.figures import draw
@@ -33,44 +33,44 @@ def figure(diagnosis: Diagnosis) -> Any:
     # Models on other questions have another curve of the base.
     place = pl.int_range(pl.len()).over("method", "seed", "k")
     name = pl.when(place > 0).then(pl.format("{} ({})", "method", place + 1)).otherwise("method")
-    return draw("passk", diagnosis.tables["passk"].with_columns(method=name)).properties(description=_CAPTION)
+    return draw("passk", comparison.tables["passk"].with_columns(method=name)).properties(description=_CAPTION)
 
 
-def page(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> str:
+def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
     """The page. The same files give the same text."""
     from dphrl.report.page import vega_embed
 
-    lost = {name: _lost(model, name) for name, model in diagnosis.models.items()}
+    lost = {name: _lost(model, name) for name, model in comparison.models.items()}
     tables = {
-        "Coverage": [shown.coverage(diagnosis), shown.shares(diagnosis), shown.by_base(diagnosis)],
-        "Lost and gained": [shown.kept(diagnosis), *shown.moved(diagnosis)],
-        "Diversity": [shown.varied(diagnosis), shown.split(diagnosis)],
-        "By level": [shown.levels(diagnosis)],
+        "Coverage": [shown.coverage(comparison), shown.shares(comparison), shown.by_base(comparison)],
+        "Lost and gained": [shown.kept(comparison), *shown.moved(comparison)],
+        "Diversity": [shown.varied(comparison), shown.split(comparison)],
+        "By level": [shown.levels(comparison)],
     }
     filled = {heading: [table for table in group if table[2].height] for heading, group in tables.items()}
     filled = {heading: [_visible(table) for table in group] for heading, group in filled.items() if group}
-    names, base = list(diagnosis.models), shown_as([file.path for file in files.values()])[0]
+    names, base = list(comparison.models), shown_as([file.path for file in files.values()])[0]
     return render(
         "diagnose.html.j2",
         title="Did the model lose its diversity?",
         lead=f"{visible(', '.join(names), '')} compared with {visible(base, '')}.",
-        headings=["Verdict", *filled, *(["Lost questions"] if any(lost.values()) else []), "The files"],
+        headings=["Diagnosis", *filled, *(["Lost questions"] if any(lost.values()) else []), "The files"],
         models={
             visible(name, ""): {
-                "word": model.verdict.word,
+                "word": model.diagnosis.word,
                 "sentence": visible(model.sentences[0], ""),
                 "further": [visible(sentence, "") for sentence in model.sentences[1:]],
             }
-            for name, model in diagnosis.models.items()
+            for name, model in comparison.models.items()
         },
-        notes=[visible(note, "") for note in diagnosis.notes],
-        margin=margin_in_points(diagnosis.margin),
+        notes=[visible(note, "") for note in comparison.notes],
+        margin=margin_in_points(comparison.margin),
         tables=filled,
-        spec=figure(diagnosis).to_dict(),
+        spec=figure(comparison).to_dict(),
         caption=_CAPTION,
         lost={visible(name, ""): questions for name, questions in lost.items()},
-        numbers={visible(name, ""): len(model.lost) for name, model in diagnosis.models.items()},
-        files=_visible(shown.answers(diagnosis)),
+        numbers={visible(name, ""): len(model.lost) for name, model in comparison.models.items()},
+        files=_visible(shown.answers(comparison)),
         settings={
             visible(name, ""): {
                 key: visible(value, "") for key, value in {"file": file.path.name, **file.settings}.items()
@@ -128,14 +128,14 @@ def _visible(table: shown.Shown) -> shown.Shown:
 VERSION = 3
 
 
-def document(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str, Any]:
-    """The diagnosis as JSON values; numbers that are not finite are null. docs/diagnose.md describes the keys."""
+def document(comparison: Comparison, files: Mapping[str, SampleFile]) -> dict[str, Any]:
+    """The comparison as JSON values; numbers that are not finite are null. docs/diagnose.md describes the keys."""
     models = {}
-    for name, model in diagnosis.models.items():
-        verdict = asdict(model.verdict)
+    for name, model in comparison.models.items():
+        diagnosis = asdict(model.diagnosis)
         models[name] = {
-            "verdict": verdict.pop("word"),
-            **{key: value for key, value in verdict.items() if key != "policy"},
+            "diagnosis": diagnosis.pop("word"),
+            **{key: value for key, value in diagnosis.items() if key != "policy"},
             "at_default_k": None if model.default is None else asdict(model.default),
             "qualified": model.qualified,
             "varieties": [asdict(variety) for variety in model.varieties],
@@ -145,25 +145,25 @@ def document(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> dict[str,
         }
     values: dict[str, Any] = {
         "version": VERSION,
-        "exit_code": diagnosis.exit_code,
-        "margin": diagnosis.margin,
+        "exit_code": comparison.exit_code,
+        "margin": comparison.margin,
         "files": {
             name: {"path": str(file.path), "format": file.format, "settings": file.settings}
             for name, file in files.items()
         },
         "models": models,
-        "notes": diagnosis.notes,
+        "notes": comparison.notes,
         "tables": {
-            name: table.drop("step", "dataset", strict=False).to_dicts() for name, table in diagnosis.tables.items()
+            name: table.drop("step", "dataset", strict=False).to_dicts() for name, table in comparison.tables.items()
         },
     }
     finite: dict[str, Any] = _finite(values)
     return finite
 
 
-def to_json(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> str:
+def to_json(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
     """`document` as text: the same files give the same bytes."""
-    return json.dumps(document(diagnosis, files), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+    return json.dumps(document(comparison, files), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:

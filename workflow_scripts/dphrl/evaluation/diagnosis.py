@@ -1,4 +1,4 @@
-"""The verdict on a tuned model: its losses of coverage, accuracy and variety, by one rule for files and runs.
+"""The diagnosis on a tuned model: its losses of coverage, accuracy and variety, by one rule for files and runs.
 
 Refusals come first, then a loss of coverage, then variety, then health: the order of `decide`. Every interval is over
 questions, or groups of questions, and over the trainings of a model with several.
@@ -99,14 +99,14 @@ class Hotter:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The verdict on a tuned model, from which text, page, JSON and exit status are drawn.
+class Diagnosis:
+    """The diagnosis on a tuned model, from which text, page, JSON and exit status are drawn.
 
     Attributes:
         policy: its name.
         word: a key of `EXIT`.
         reasons: refusals, and conditions that hide health; the conditions are listed whatever the word is.
-        k, margin: of the verdict; the margin is a share (0.05 for 5 points).
+        k, margin: of the diagnosis; the margin is a share (0.05 for 5 points).
         by_hand: k was chosen by the user.
         coverage, accuracy: pass@k and pass@1 of both models.
         explained: the difference of pass@k that the lower accuracy explains, if every question is solved less often by
@@ -142,8 +142,8 @@ class Verdict:
     more_samples: int | None = None
 
 
-def verdict_k(sizes: NDArray[np.integer]) -> int:
-    """K of a verdict: the largest power of two up to half of a question's samples, 2 for 2 or 3, 1 for one sample.
+def diagnosis_k(sizes: NDArray[np.integer]) -> int:
+    """K of a diagnosis: the largest power of two up to half of a question's samples, 2 for 2 or 3, 1 for one sample.
 
     With K = n a question counts 0 or 1, and one lucky sample is a solved question. K falls where more than a fifth of
     the questions have fewer samples.
@@ -168,8 +168,8 @@ def decide(
     guesses: tuple[float, float] | None = None,
     variety: Variety | None = None,
     by_hand: bool = False,
-) -> Verdict:
-    """The verdict on a tuned model, of one training or several, against the base, on the same questions.
+) -> Diagnosis:
+    """The diagnosis on a tuned model, of one training or several, against the base, on the same questions.
 
     Args:
         base, trainings: k samples of each question or more.
@@ -206,7 +206,7 @@ def decide(
     more: tuple[int | None, int | None] = (None, None)
     if word == CANNOT_TELL and not reasons:
         more = needed(base, trainings, coverage, k, margin)
-    return Verdict(
+    return Diagnosis(
         trainings[0].key.method,
         word,
         tuple(reasons),
@@ -226,26 +226,30 @@ def decide(
     )
 
 
-def together(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], int]:
-    """The verdicts of several tuned models with Holm's correction, and the exit status of all.
+def together(diagnoses: Sequence[Diagnosis]) -> tuple[list[Diagnosis], int]:
+    """The diagnoses of several tuned models with Holm's correction, and the exit status of all.
 
     The exit status is 3 where a corrected test confirms a loss of coverage. A loss of variety is named where a
     corrected test confirms it; these tests are a separate family.
     """
-    losses = holm([verdict.coverage.p for verdict in verdicts])
-    varieties = holm([np.nan if verdict.variety is None else verdict.variety.difference.p for verdict in verdicts])
+    losses = holm([diagnosis.coverage.p for diagnosis in diagnoses])
+    varieties = holm(
+        [np.nan if diagnosis.variety is None else diagnosis.variety.difference.p for diagnosis in diagnoses]
+    )
     corrected = []
-    for verdict, p, narrowed in zip(verdicts, losses.tolist(), varieties.tolist(), strict=True):
-        keeps = verdict.word != NARROWED or narrowed <= LEVEL
-        corrected.append(replace(verdict, corrected=p, word=verdict.word if keeps else NOT_COLLAPSED))
-    words = {verdict.word for verdict in corrected}
-    if any(verdict.word in LOSSES and (verdict.corrected <= LEVEL or len(corrected) == 1) for verdict in corrected):
+    for diagnosis, p, narrowed in zip(diagnoses, losses.tolist(), varieties.tolist(), strict=True):
+        keeps = diagnosis.word != NARROWED or narrowed <= LEVEL
+        corrected.append(replace(diagnosis, corrected=p, word=diagnosis.word if keeps else NOT_COLLAPSED))
+    words = {diagnosis.word for diagnosis in corrected}
+    if any(
+        diagnosis.word in LOSSES and (diagnosis.corrected <= LEVEL or len(corrected) == 1) for diagnosis in corrected
+    ):
         return corrected, EXIT[COLLAPSED]
     return corrected, EXIT[CANNOT_TELL] if words & {CANNOT_TELL, *LOSSES} else EXIT[NOT_COLLAPSED]
 
 
-def hotter(verdict: Verdict, base: Policy, drawn: Mapping[str, Sequence[Policy]], seed: int) -> Verdict:
-    """The verdict with the answer of the same tuned model drawn at higher temperatures; only COLLAPSED changes.
+def hotter(diagnosis: Diagnosis, base: Policy, drawn: Mapping[str, Sequence[Policy]], seed: int) -> Diagnosis:
+    """The diagnosis with the answer of the same tuned model drawn at higher temperatures; only COLLAPSED changes.
 
     SHARPENED: accuracy at the base's temperature is not lost, and pass@k at the temperature chosen on the other half
     of the questions is NOT COLLAPSED by the rule of `decide`, at 95 % too: a choice may not make a loss harmless.
@@ -254,10 +258,10 @@ def hotter(verdict: Verdict, base: Policy, drawn: Mapping[str, Sequence[Policy]]
         base, drawn: on the same questions; those with k samples everywhere count. Halves are drawn group by group. A
             temperature has a policy for each training of the model.
     """
-    enough = np.min([policy.sizes for trainings in drawn.values() for policy in trainings], axis=0) >= verdict.k
+    enough = np.min([policy.sizes for trainings in drawn.values() for policy in trainings], axis=0) >= diagnosis.k
 
     def solves(policy: Policy) -> Floats:
-        return np.asarray(pass_at_k(policy.sizes[enough], policy.rows["c"].to_numpy()[enough], verdict.k))
+        return np.asarray(pass_at_k(policy.sizes[enough], policy.rows["c"].to_numpy()[enough], diagnosis.k))
 
     solved, clusters = solves(base), None if base.clusters is None else base.clusters[enough]
     tried = [np.stack([solves(policy) for policy in trainings]) for trainings in drawn.values()]
@@ -269,11 +273,11 @@ def hotter(verdict: Verdict, base: Policy, drawn: Mapping[str, Sequence[Policy]]
         for half in (~first, first)
     ]
     coverage = compared(solved, np.where(first, tried[best[0]], tried[best[1]]), clusters)
-    excluded = min(coverage.narrow[0], coverage.wide[0]) > -verdict.margin
-    kept = not coverage.fell and excluded and coverage.base >= 2.0 * verdict.margin
+    excluded = min(coverage.narrow[0], coverage.wide[0]) > -diagnosis.margin
+    kept = not coverage.fell and excluded and coverage.base >= 2.0 * diagnosis.margin
     answer = Hotter(tuple(list(drawn)[index] for index in best), coverage, kept)
-    sharpened = verdict.word == COLLAPSED and kept and not verdict.accuracy.fell
-    return replace(verdict, hotter=answer, word=SHARPENED if sharpened else verdict.word)
+    sharpened = diagnosis.word == COLLAPSED and kept and not diagnosis.accuracy.fell
+    return replace(diagnosis, hotter=answer, word=SHARPENED if sharpened else diagnosis.word)
 
 
 def kinds_of(study: Study) -> list[str]:

@@ -14,7 +14,7 @@ from written_samples import lines
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.data.records import SourceError
 from dphrl.data.sample_files import read_samples
-from dphrl.diagnose.diagnosis import KError, diagnose
+from dphrl.diagnose.comparison import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
 from dphrl.diagnose.judge import judged
 
@@ -44,14 +44,14 @@ def test_pass_at_k_by_enumeration(found):
         assert dict(rows.iter_rows()) == pytest.approx(expected)
 
 
-def test_the_verdict_of_the_example(found):
+def test_the_diagnosis_of_the_example(found):
     """pass@2 differs by 0, -1/2, 1/2, 0: standard error sqrt(1/24), t(3) 3.18 and 2.35.
 
     With -1 and +1 in addition the standard error is sqrt(1/12), t(5) 2.015.
     """
-    verdict = found.models["two"].verdict
-    coverage = verdict.coverage
-    assert (verdict.word, verdict.k, coverage.base, coverage.tuned) == ("CANNOT TELL", 2, 0.625, 0.625)
+    diagnosis = found.models["two"].diagnosis
+    coverage = diagnosis.coverage
+    assert (diagnosis.word, diagnosis.k, coverage.base, coverage.tuned) == ("CANNOT TELL", 2, 0.625, 0.625)
     assert coverage.wide == pytest.approx((-0.6496, 0.6496), abs=1e-3)
     assert coverage.narrow == pytest.approx((-0.5817, 0.4804), abs=1e-3)
     assert found.exit_code == 4
@@ -107,7 +107,7 @@ def test_questions_of_one_file_only_are_counted_and_named():
     base = {key: ["+", "-"] for key in "abcde"}
     tuned = {key: ["+", "-"] for key in "defgh"}
     found = diagnose([sample_file("base", base), sample_file("two", tuned)])
-    assert found.models["two"].verdict.coverage.questions == 2
+    assert found.models["two"].diagnosis.coverage.questions == 2
     assert "base: 3 questions are not in every file and left out: a, b, c" in found.notes
     assert "two: 3 questions are not in every file and left out: f, g, h" in found.notes
 
@@ -156,9 +156,9 @@ def test_k_above_the_samples_of_a_question_is_refused_with_the_largest_possible_
         sample_file("base", {"a": ["+"] * 3, "b": ["+"] * 3}),
         sample_file("two", {"a": ["+"] * 8, "b": ["+"] * 8}),
     ]
-    assert diagnose(files).models["two"].verdict.k == 2
+    assert diagnose(files).models["two"].diagnosis.k == 2
     found = diagnose(files, k=3).models["two"]
-    assert (found.verdict.k, found.verdict.by_hand, found.default.k) == (3, True, 2)
+    assert (found.diagnosis.k, found.diagnosis.by_hand, found.default.k) == (3, True, 2)
     with pytest.raises(KError, match=r"--k 4: question 'a' of base has only 3 samples.*largest possible k is 3"):
         diagnose(files, k=4)
 
@@ -190,7 +190,7 @@ def test_the_fields_of_a_file_without_verdicts_are_listed_with_the_nearest(tmp_p
         ("++", "--", 0.1, "COLLAPSED", "No difference in variety"),
     ],
 )
-def test_the_verdict_is_about_coverage_and_variety_follows(base, tuned, margin, word, variety):
+def test_the_diagnosis_is_about_coverage_and_variety_follows(base, tuned, margin, word, variety):
     """40 questions of these, 40 that both models solve in the same two ways, 80 that none solves."""
     ways = {"++": ["+x", "+y"], "11": ["+x", "+x"], "--": ["-", "-"]}
     files = []
@@ -198,7 +198,7 @@ def test_the_verdict_is_about_coverage_and_variety_follows(base, tuned, margin, 
         answers = {f"q{n}": ways[letters] for n in range(40)} | {f"same{n}": ["+x", "+y"] for n in range(40)}
         files.append(sample_file(name, answers | {f"none{n}": ["-", "-"] for n in range(80)}))
     model = diagnose(files, margin=margin).models["two"]
-    assert model.verdict.word == word
+    assert model.diagnosis.word == word
     assert model.sentences[0].startswith(f"{word}: ")
     assert model.sentences[1].startswith(variety)
 
@@ -230,7 +230,7 @@ def test_truncated_answers_qualify_what_they_may_explain():
     def qualified(base, tuned, truncated):
         files = [sample_file("base", base, truncated=not truncated), sample_file("two", tuned, truncated=truncated)]
         model = diagnose(files).models["two"]
-        return model.verdict.word, len(model.qualified)
+        return model.diagnosis.word, len(model.qualified)
 
     assert qualified(solved, unsolved, truncated=True) == ("WORSE", 1)
     assert qualified(solved, unsolved, truncated=False) == ("WORSE", 0)
@@ -240,8 +240,8 @@ def test_truncated_answers_qualify_what_they_may_explain():
 
 def test_one_sample_is_not_called_coverage():
     found = diagnose([sample_file("base", {"a": ["+"], "b": ["-"]}), sample_file("two", {"a": ["+"], "b": ["-"]})])
-    verdict = found.models["two"].verdict
-    assert (verdict.k, verdict.reasons, found.exit_code) == (1, ("one sample",), 4)
+    diagnosis = found.models["two"].diagnosis
+    assert (diagnosis.k, diagnosis.reasons, found.exit_code) == (1, ("one sample",), 4)
 
 
 def test_levels():
@@ -251,11 +251,11 @@ def test_levels():
     assert rows == [("easy", 2, 1.0, 1.0), ("hard", 2, 0.25, 0.25)]
 
 
-def test_several_models_have_their_own_verdict_and_the_worst_decides():
+def test_several_models_have_their_own_diagnosis_and_the_worst_decides():
     rates = [0.3] * 200
     files = [drawn_file("b", rates, 8, 0), drawn_file("same", rates, 8, 1), drawn_file("worse", [0.05] * 200, 8, 2)]
     found = diagnose(files, k=4, margin=0.15)
-    assert {name: one.verdict.word for name, one in found.models.items()} == {
+    assert {name: one.diagnosis.word for name, one in found.models.items()} == {
         "same": "NOT COLLAPSED",
         "worse": "WORSE",
     }
@@ -266,8 +266,8 @@ def test_several_models_have_their_own_verdict_and_the_worst_decides():
 def test_a_question_without_a_group_is_a_group_of_its_own():
     groups = {f"q{number:04}": f"g{number % 10}" for number in range(59)}
     files = [replace_clusters(drawn_file(name, [0.5] * 60, 8, seed), groups) for seed, name in enumerate("bt")]
-    assert diagnose(files).models["t"].verdict.coverage.groups == 11
-    assert diagnose([drawn_file(name, [0.5] * 60, 8, 0) for name in "bt"]).models["t"].verdict.coverage.groups is None
+    assert diagnose(files).models["t"].diagnosis.coverage.groups == 11
+    assert diagnose([drawn_file(name, [0.5] * 60, 8, 0) for name in "bt"]).models["t"].diagnosis.coverage.groups is None
 
 
 def replace_clusters(file, groups):
@@ -278,8 +278,8 @@ def replace_clusters(file, groups):
 def test_more_questions_do_not_outweigh_trainings_that_differ():
     """Trainings at -10, 0 and +10 points: no number of questions narrows that."""
     base, *tuned = (drawn_file(f"f{seed}", [rate] * 300, 8, seed) for seed, rate in enumerate((0.1, 0.075, 0.1, 0.13)))
-    verdict = diagnose([base], trainings={"t": tuned}).models["t"].verdict
-    assert (verdict.word, verdict.more_questions) == ("CANNOT TELL", None)
+    diagnosis = diagnose([base], trainings={"t": tuned}).models["t"].diagnosis
+    assert (diagnosis.word, diagnosis.more_questions) == ("CANNOT TELL", None)
 
 
 def test_names_of_policies():
@@ -348,7 +348,7 @@ def test_a_further_file_changes_neither_k_nor_the_questions_of_another():
     files = [
         drawn_file(name, [0.4] * 80, n, seed) for seed, (name, n) in enumerate([("b", 16), ("same", 16), ("few", 4)])
     ]
-    alone = diagnose(files[:2]).models["same"].verdict
+    alone = diagnose(files[:2]).models["same"].diagnosis
     together = diagnose(files).models
-    assert (together["same"].verdict.k, together["few"].verdict.k) == (8, 2)
-    assert together["same"].verdict.coverage == alone.coverage
+    assert (together["same"].diagnosis.k, together["few"].diagnosis.k) == (8, 2)
+    assert together["same"].diagnosis.coverage == alone.coverage
