@@ -1,10 +1,10 @@
 """Divergences of policy and reference, per token (arXiv 2509.07430, Table 5 and Appendix E).
 
 With l = log pi_theta(a|s) - log pi_ref(a|s) and u = exp(l), a loss is E_a[f(u)] and its gradient g(l) * grad log
-pi_theta(a|s). On samples of the reference this is the divergence. Stored responses are right answers from a nucleus: on
-them f with its minimum at u = 1 is an anchor at the reference, and k1 is a likelihood (docs/method.md). Everything is
-computed from l, never from u: exp(l) overflows float32 beyond 88. The closed forms are written for float64, in which
-they keep their digits near l = 0 too.
+pi_theta(a|s). On samples of the reference this is the divergence. Stored responses are right answers, sampled with
+top-p: on them f with its minimum at u = 1 is an anchor at the reference, and k1 is a likelihood (docs/method.md).
+Everything is computed from l, never from u: exp(l) overflows float32 beyond 88. The closed forms are written for
+float64, in which they keep their digits near l = 0 too.
 """
 
 # ruff: noqa: E741 (l is the paper's letter)

@@ -38,7 +38,7 @@ class Segment:
 
     Attributes:
         prompts: the online prompts, in key order.
-        rehearsal: the reference responses of D_pef; None for a method that does not rehearse.
+        rehearsal: the stored responses of D_pef; None for a method that does not rehearse.
         score: responses and ground truths to verdicts.
         track: receives the metrics, speed and some rollouts of each step while training runs.
         start: for an engine that sleeps, `start` of `WeightSync`.
