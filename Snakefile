@@ -33,7 +33,7 @@ try:
     check_planned(config, workflow.is_main_process)
     check_files(CONFIG, Path.cwd())
     if workflow.is_main_process and any(method.functions for method in CONFIG.methods.values()):
-        from dphrl.objective.plug import check_functions  # with torch, which takes seconds to import
+        from dphrl.objective.user_functions import check_functions  # with torch, which takes seconds to import
 
         check_functions(CONFIG.methods)
     check_folder(CONFIG, Path.cwd(), starts=workflow.is_main_process and not workflow.output_settings.dryrun)

@@ -18,7 +18,7 @@ docs/how-to/own-divergence.md says how a run uses and checks such functions.
 import torch
 from torch import Tensor
 
-from dphrl.objective.plug import advantage_of, divergence_of
+from dphrl.objective.user_functions import advantage_of, divergence_of
 
 
 def hellinger(l: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from dphrl.config.load import load_config
 from dphrl.data.records import read_source
 from dphrl.data.tokens import encoder, response_encoder
 from dphrl.policy.batch import Row
-from dphrl.policy.checkpoint import check_base
+from dphrl.policy.check_model import check_base
 from dphrl.policy.engines import make_engine
 from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.policy.requests import Request

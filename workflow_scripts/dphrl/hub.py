@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dphrl.sizes import model_settings
+from dphrl.model_config import model_settings
 
 if TYPE_CHECKING:
     from httpx2 import Response

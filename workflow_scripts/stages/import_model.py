@@ -5,7 +5,7 @@ from pathlib import Path
 from script import snakemake, stage
 
 from dphrl.hub import local_files
-from dphrl.policy.foreign import import_base, import_checkpoint
+from dphrl.policy.import_model import import_base, import_checkpoint
 from dphrl.policy.limited import run_limited
 
 with stage() as job:

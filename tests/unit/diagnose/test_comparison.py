@@ -16,7 +16,7 @@ from dphrl.data.records import SourceError
 from dphrl.data.sample_files import read_samples
 from dphrl.diagnose.comparison import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
-from dphrl.diagnose.judge import judged
+from dphrl.diagnose.rescored import judged
 
 # "+" is right; letters are ways.
 BASE = {"a": ["+x", "+y", "+z", "-"], "b": ["+x", "-u", "-v", "-w"], "c": ["-u", "-u", "-v", ""], "d": ["+x"] * 4}

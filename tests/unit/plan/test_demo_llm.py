@@ -11,7 +11,7 @@ from tiny_gguf import write_gguf
 from tiny_models import tiny_model
 
 from dphrl.plan.demo_llm import Packaged, demo_llm
-from dphrl.policy.checkpoint import check_base
+from dphrl.policy.check_model import check_base
 from dphrl.store.files import sha256_file
 
 ARCHIVE = Path(__file__).resolve().parents[3] / "config" / "demo-llm" / "spider.tar.xz"

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from tiny_models import write_tiny_policy
 
 from dphrl.policy.adapter import merge_adapter
-from dphrl.policy.checkpoint import check_base, check_same_tokenizer
+from dphrl.policy.check_model import check_base, check_same_tokenizer
 from dphrl.policy.logprobs import load_model
 
 QUERY = "model.layers.0.self_attn.q_proj"

@@ -10,7 +10,7 @@ from tiny_models import tiny_model
 from transformers import AutoTokenizer
 
 from dphrl.plan.demo_llm import SMOLLM2, fetch_packaged
-from dphrl.policy.checkpoint import check_base
+from dphrl.policy.check_model import check_base
 from dphrl.policy.gguf import convert_gguf
 from dphrl.policy.logprobs import load_model
 

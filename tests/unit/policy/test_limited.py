@@ -11,7 +11,7 @@ from tiny_models import write_tiny_policy
 
 from dphrl.policy import limited
 from dphrl.policy.adapter import merge_adapter
-from dphrl.policy.checkpoint import check_base
+from dphrl.policy.check_model import check_base
 from dphrl.policy.limited import reading, run_limited
 from dphrl.policy.logprobs import load_model
 

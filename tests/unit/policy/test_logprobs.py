@@ -22,7 +22,7 @@ from transformers import (
 
 from dphrl.policy import logprobs as policy
 from dphrl.policy.batch import Row, collate, micro_batches
-from dphrl.policy.checkpoint import check_model
+from dphrl.policy.check_model import check_model
 from dphrl.policy.logprobs import LogProbs, response_logprobs, response_topk
 
 VOCABULARY = 50

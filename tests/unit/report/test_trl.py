@@ -18,7 +18,7 @@ from torch import Tensor
 from dphrl.cli import main
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.policy.batch import Row
-from dphrl.policy.checkpoint import check_base, check_same_tokenizer
+from dphrl.policy.check_model import check_base, check_same_tokenizer
 from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.training.loss import Example
 from dphrl.training.schedule import epoch_indices

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.data.sample_files import SampleFile
 from dphrl.data.sample_formats import DPHRL
-from dphrl.diagnose import checks
+from dphrl.diagnose import remarks
 from dphrl.diagnose.classes import evaluations, with_answers
 from dphrl.diagnose.joined import Joined, join, known_as, policy_names
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
@@ -186,18 +186,18 @@ def _compare(
     if hot:
         diagnosis = hotter(diagnosis, base, {method: by_method[method] for method in hot}, seed)
         study = replace(study, policies=[base, *tuned])
-    shares = checks.answers(joined)
-    qualified = checks.qualifications(shares, diagnosis, own, extracted=base_file.format == DPHRL.name)
+    shares = remarks.answers(joined)
+    qualified = remarks.qualifications(shares, diagnosis, own, extracted=base_file.format == DPHRL.name)
     named = {BASE: base_file, **dict(zip(own, of_model, strict=True))}
-    qualified += checks.unequal_settings(named)
-    qualified += checks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
-    notes = [*checks.left_out(joined), *checks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
-    notes += [*checks.copies(shares, name, own), *checks.on_guesses(diagnosis)]
+    qualified += remarks.unequal_settings(named)
+    qualified += remarks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
+    notes = [*remarks.left_out(joined), *remarks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
+    notes += [*remarks.copies(shares, name, own), *remarks.on_guesses(diagnosis)]
     tables = {
         "answers": shares,
         "passk": passk(study),
-        "cover": checks.cover(study, used),
-        "by_base": checks.by_base(base, tuned, used),
+        "cover": remarks.cover(study, used),
+        "by_base": remarks.by_base(base, tuned, used),
         "crossing": crossing(study),
         "keep_explore": keep_explore(study),
         "rarefied": rarefaction(study),

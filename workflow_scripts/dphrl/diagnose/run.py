@@ -17,7 +17,7 @@ from dphrl.data.sample_files import SampleFile, read_samples
 from dphrl.diagnose.comparison import Comparison, KError, diagnose
 from dphrl.diagnose.comparison_page import page, to_json
 from dphrl.diagnose.joined import policy_names
-from dphrl.diagnose.judge import check_extra, judged, read_golds
+from dphrl.diagnose.rescored import check_extra, judged, read_golds
 from dphrl.diagnose.tables import text
 from dphrl.store.files import replacing
 

@@ -18,7 +18,7 @@ from dphrl.data.records import read_source
 from dphrl.data.tokens import encoder
 from dphrl.hub import data_name, model_name, one_file, snapshot
 from dphrl.machine.progress import counted
-from dphrl.policy.checkpoint import check_base
+from dphrl.policy.check_model import check_base
 from dphrl.policy.limited import run_limited
 from dphrl.policy.logprobs import device_of_job, use_free_cores
 from dphrl.policy.requests import SamplingPlan, rollout_frame

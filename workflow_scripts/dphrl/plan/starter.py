@@ -25,9 +25,9 @@ from dphrl.data.records import SourceError, read_source
 from dphrl.data.tokens import encoder
 from dphrl.hub import SMALL_FILES, data_name, model_name, one_file, snapshot
 from dphrl.machine.progress import counted
+from dphrl.model_config import model_settings
 from dphrl.plan.describe import check_fits, shape_of
 from dphrl.plan.memory import LESS_MEMORY, Setting, phases
-from dphrl.sizes import model_settings
 
 if TYPE_CHECKING:
     from dphrl.plan.drawn import Drawn

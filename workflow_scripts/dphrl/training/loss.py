@@ -29,9 +29,9 @@ from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.objective.aggregation import ComponentWeights, component_weights, js_beta
 from dphrl.objective.divergences import Divergence, divergence
 from dphrl.objective.importance import off_policy, tis_weights
-from dphrl.objective.plug import divergence_of
 from dphrl.objective.ppo import policy_loss
 from dphrl.objective.topk import topk_value
+from dphrl.objective.user_functions import divergence_of
 from dphrl.policy.batch import Row
 
 

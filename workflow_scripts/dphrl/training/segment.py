@@ -14,7 +14,7 @@ from torch import Tensor
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.machine.progress import ProgressLines
 from dphrl.objective.advantages import group_advantages, k1_penalties, overlong_penalty
-from dphrl.objective.plug import Advantage, advantage_of
+from dphrl.objective.user_functions import Advantage, advantage_of
 from dphrl.policy.batch import Row
 from dphrl.policy.collectives import all_reduce_max, rank, world_size
 from dphrl.policy.engine import Engine

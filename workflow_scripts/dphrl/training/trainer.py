@@ -193,7 +193,9 @@ class Trainer:
     def _weights(self, examples: Sequence[Example]) -> ComponentWeights | None:
         """Weights of the token losses of a mini-batch, by its rows and tokens on all ranks; None if none counts."""
         counted = [e for e in examples if e.counted]
-        rollouts, stored = ([len(e.row.response) for e in counted if e.rehearsal == kind] for kind in (False, True))
+        rollouts, stored = (
+            [len(e.row.response) for e in counted if e.rehearsal == rehearsal] for rehearsal in (False, True)
+        )
         of_ranks = all_gather([len(rollouts), len(stored), sum(rollouts), sum(stored)])
         rows, stored_rows, tokens, stored_tokens = (sum(counts) for counts in zip(*of_ranks, strict=True))
         if not rows + stored_rows:

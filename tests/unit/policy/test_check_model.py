@@ -23,7 +23,7 @@ from transformers import (
 )
 from transformers.utils.logging import enable_progress_bar
 
-from dphrl.policy.checkpoint import check_base, check_same_tokenizer
+from dphrl.policy.check_model import check_base, check_same_tokenizer
 from dphrl.policy.logprobs import load_model
 
 DOWN, NORM, HEAD = "model.layers.0.mlp.down_proj.weight", "model.norm.weight", "lm_head.weight"

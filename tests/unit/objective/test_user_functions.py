@@ -8,7 +8,7 @@ import torch
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.config.errors import ConfigError
 from dphrl.objective.divergences import divergence
-from dphrl.objective.plug import advantage_of, check_functions, divergence_of
+from dphrl.objective.user_functions import advantage_of, check_functions, divergence_of
 
 GOOD = """
 import torch

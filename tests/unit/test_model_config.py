@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dphrl.sizes import model_settings
+from dphrl.model_config import model_settings
 
 
 @pytest.mark.parametrize(

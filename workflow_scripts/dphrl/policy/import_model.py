@@ -19,7 +19,7 @@ def import_base(weights: Path, checked: Path, *files: Path) -> None:
     Raises:
         ValueError: a part is missing, damaged or cannot be used.
     """
-    from dphrl.policy.checkpoint import check_base
+    from dphrl.policy.check_model import check_base
 
     link_files(files, weights)
     check_base(checked)
@@ -32,7 +32,7 @@ def import_checkpoint(weights: Path, checked: Path, base: Path, *files: Path) ->
         ValueError: as `import_base`; or the checkpoint has another tokenizer than the base.
     """
     from dphrl.policy.adapter import SETTINGS, merge_adapter
-    from dphrl.policy.checkpoint import check_base, check_same_tokenizer
+    from dphrl.policy.check_model import check_base, check_same_tokenizer
 
     names = {file.name for file in files}
     # An adapter saved without a tokenizer uses the tokenizer of its base.

@@ -21,9 +21,9 @@ from transformers import (
     __version__,
 )
 
+from dphrl.model_config import model_settings
 from dphrl.policy.limited import reading
 from dphrl.policy.logprobs import OWN_CHOICE, check_head, filled, refuse_adapter, untied
-from dphrl.sizes import model_settings
 
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _TOKENIZER = "expected tokenizer.json and tokenizer_config.json of this model"
