@@ -5,19 +5,17 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from dphrl.config.blocks.toy import ToyConfig
 from dphrl.config.checks import problems_between_blocks
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, nearest, show
 from dphrl.config.keys import block_at, known_keys
-from dphrl.config.yaml_files import Files, merged, name_files, read_files, read_yaml
+from dphrl.config.yaml_files import merged, read_yaml
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"
@@ -30,14 +28,14 @@ _PLANNED = "DPHRL_PLANNED"
 
 
 def load_config(data: Mapping[str, Any]) -> Config:
-    """The checked configuration, with every default and with the keys of `toy.world`.
+    """The checked configuration, with every default.
 
     Raises `ConfigError` with the path of each wrong key, its value, the allowed values, and the nearest key.
     """
     try:
-        config = Config.model_validate(_with_world(data))
+        config = Config.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(_problems(error)) from None
+        raise ConfigError([_problem(each) for each in error.errors() if each["type"] != _FOLLOW_UP]) from None
     if problems := problems_between_blocks(config):
         raise ConfigError(problems)
     return config
@@ -45,12 +43,11 @@ def load_config(data: Mapping[str, Any]) -> Config:
 
 def read_config(*paths: Path) -> Config:
     """`load_config` of YAML files, each of which changes the files before it; raises `ConfigError` with their names."""
-    files: Files = {}
+    blocks = map(read_yaml, paths)
     try:
-        files = read_files(paths)
-        return load_config(merged(*files.values()))
+        return load_config(merged(*blocks))
     except ConfigError as error:
-        raise name_files(error, files) from None
+        raise ConfigError(error.problems, paths) from None
 
 
 def check_planned(data: Mapping[str, Any], plans: bool) -> None:
@@ -72,28 +69,9 @@ def check_planned(data: Mapping[str, Any], plans: bool) -> None:
         raise ConfigError([Problem("run", show(data.get("run")), allowed)])
 
 
-def _with_world(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The configuration with the keys of `toy.world` in place of its path, which differs between users of a world."""
-    toy = data.get("toy")
-    if not isinstance(toy, Mapping) or not isinstance(path := toy.get("world"), str):
-        return data
-    if not Path(path).is_file():
-        allowed = f"a file that exists (paths are relative to {Path.cwd()})"
-        raise ConfigError([Problem("toy.world", show(path), allowed)])
-    keys = read_yaml(Path(path))
-    try:
-        ToyConfig.model_validate(keys)
-    except ValidationError as error:
-        raise ConfigError([replace(problem, file=path) for problem in _problems(error, "toy")]) from None
-    return {**data, "toy": merged(keys, {key: value for key, value in toy.items() if key != "world"})}
-
-
-def _problems(error: ValidationError, *block: str) -> list[Problem]:
-    """The errors of pydantic as problems; `block` is the place of what was validated."""
-    return [_problem((*block, *each["loc"]), each) for each in error.errors() if each["type"] != _FOLLOW_UP]
-
-
-def _problem(location: Sequence[str | int], error: ErrorDetails) -> Problem:
+def _problem(error: ErrorDetails) -> Problem:
+    """An error of pydantic as a problem."""
+    location = error["loc"]
     path, value, kind, context = _dotted(location), error["input"], error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown_key(location, value)

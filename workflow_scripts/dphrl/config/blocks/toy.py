@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from dphrl.config.blocks.base import Block, Count, Text, Whole
+from dphrl.config.blocks.base import Block, Count, Whole
 from dphrl.config.blocks.policy import SupervisedOptimizer, SupervisedTraining
 
 _Part = Annotated[float, Field(ge=0, le=1)]
@@ -60,14 +60,6 @@ class ToyModel(Block):
 class ToyConfig(Block):
     """Configuration of the block `toy`."""
 
-    # The keys of the file replace this key when a configuration is loaded, so no footer records it.
-    world: Text | None = Field(
-        None,
-        exclude=True,
-        description="YAML file with further keys of this block, relative to the folder in which Snakemake runs. Keys "
-        "next to `world` win. null: none.",
-        examples=["config/world.yaml"],
-    )
     seed: Whole = Field(1, description="Seed of the world (databases, questions, corpus) and of the base model.")
     questions: ToyQuestions = Field(ToyQuestions(), description="Number of questions of each split.")
     train_strata: ToyStrata = Field(ToyStrata(), description="Shares of the strata among the training questions.")
