@@ -223,10 +223,16 @@ def test_styles_are_looked_for_in_the_extracted_answer_too() -> None:
     assert unmatched_styles(found.lazy()) is None
 
 
+def test_the_longest_prefix_decides_in_whatever_order_they_stand() -> None:
+    rules = [StyleRule(name="plain", prefix="S"), StyleRule(name="distinct", prefix="SELECT D"), *STYLES]
+    found = evaluate(*samples(["SELECT 1", "SELECT DISTINCT 1", "S"], [None] * 3), rules)
+    assert found["styles"].to_list() == [["plain", "distinct", "plain"]]
+
+
 def test_styles_that_match_nothing_give_a_warning() -> None:
     found = evaluate(*samples(["select 1", "VALUES (1)", "SELECT 1"], [None] * 3), STYLES)
     message = unmatched_styles(found.lazy())
-    assert message == "WARNING: 2 of 3 samples begin with no prefix of evaluate.styles and count as 'other'"
+    assert message == "WARNING: 2 of 3 samples begin with no prefix of evaluate.styles and are 'other'"
 
 
 SAMPLED = changed(DEFAULT, "policy.base", None)

@@ -12,9 +12,6 @@ from dphrl.config.blocks.evaluation import EvaluateConfig
         ({"k": [2, 1]}, "write .1, 2."),
         ({"hotter": [1.6, 1.3]}, "write .1.3, 1.6."),
         ({"datasets": ["a", "a"]}, "twice"),
-        ({"styles": {"sql": [{"name": "other", "prefix": "x"}]}}, "choose another name"),
-        ({"styles": {"sql": [{"name": "a", "prefix": "x"}, {"name": "a", "prefix": "y"}]}}, "names 'a' twice"),
-        ({"styles": {"sql": [{"name": "a", "prefix": "x"}, {"name": "b", "prefix": "xy"}]}}, "put 'b' first"),
     ],
 )
 def test_mistakes_are_refused(block, message):

@@ -1,14 +1,12 @@
 """The blocks `evaluate` and `report`: evaluation sets, metrics, intervals and claims, and the texts of the page."""
 
 import re
-from itertools import combinations
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from dphrl.config.blocks.base import Block, Count, Positive, Text
 
-OTHER_STYLE = "other"
 Relation = Literal["higher", "lower", "equal"]
 Role = Literal["in_domain", "cross_domain", "out_of_domain"]
 PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama-math", "qwen-math"]
@@ -23,15 +21,6 @@ class StyleRule(Block):
         description="Text that responses of this style, or the answers extracted from them, start with; case matters.",
         examples=["WITH"],
     )
-
-    @field_validator("name")
-    @classmethod
-    def _name_is_not_reserved(cls, name: str) -> str:
-        if name == OTHER_STYLE:
-            raise ValueError(
-                f"the name {OTHER_STYLE!r} is reserved for responses that match no prefix: choose another name"
-            )
-        return name
 
 
 class BootstrapConfig(Block):
@@ -106,8 +95,8 @@ class EvaluateConfig(Block):
     )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
         {},
-        description="Solution styles by task; the first prefix that the response matches decides, else the first that "
-        "its extracted answer matches; no match gives 'other'.",
+        description="Solution styles by task. The longest prefix of the response decides, else the longest of its "
+        "extracted answer; no match gives 'other'.",
     )
     bootstrap: BootstrapConfig = Field(BootstrapConfig(), description="Intervals, by resampling prompts.")
     against: tuple[str, ...] = Field(
@@ -139,19 +128,6 @@ class EvaluateConfig(Block):
         if list(numbers) != sorted(set(numbers)):
             raise ValueError(f"{list(numbers)} is not strictly ascending: write {sorted(set(numbers))}")
         return numbers
-
-    @model_validator(mode="after")
-    def _every_style_is_reachable(self) -> Self:
-        for task, rules in self.styles.items():
-            for earlier, rule in combinations(rules, 2):
-                if rule.name == earlier.name:
-                    raise ValueError(f"styles.{task} names {rule.name!r} twice: name each style once")
-                if rule.prefix.startswith(earlier.prefix):
-                    raise ValueError(
-                        f"styles.{task}: {rule.name!r} can never match, as {earlier.name!r} before it takes every"
-                        f" response that starts with {earlier.prefix!r}: put {rule.name!r} first"
-                    )
-        return self
 
 
 class SamplesConfig(Block):
