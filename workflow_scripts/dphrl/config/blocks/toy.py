@@ -1,9 +1,9 @@
 """The block `toy`: the embedded world and its base model."""
 
 import math
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dphrl.config.blocks.base import Block, Count, Whole
 from dphrl.config.blocks.policy import SupervisedOptimizer, SupervisedTraining
@@ -27,12 +27,6 @@ class ToyStrata(Block):
     noisy: _Part = Field(0.27, description="Questions that every annotator often answers wrong.")
     ambiguous: _Part = Field(0.40, description="Questions that do not say which of five readings is right.")
 
-    @model_validator(mode="after")
-    def _sum_is_one(self) -> Self:
-        if not math.isclose(total := self.plain + self.noisy + self.ambiguous, 1.0):
-            raise ValueError(f"plain + noisy + ambiguous is {total:g}: shares of the strata must sum to 1")
-        return self
-
     def numbers(self, questions: int) -> dict[str, int]:
         """The questions divided by stratum: numbers rounded down, then one more for each of the largest remainders."""
         exact = {name: share * questions for name, share in self}
@@ -49,12 +43,6 @@ class ToyModel(Block):
     width: int = Field(128, ge=8, description="Hidden size; a multiple of heads.")
     heads: Count = Field(4, description="Number of attention heads; width / heads must be even.")
     feed_forward: int = Field(352, ge=8, description="Size of the feed-forward layer.")
-
-    @model_validator(mode="after")
-    def _head_size_is_even(self) -> Self:
-        if self.width % (2 * self.heads):
-            raise ValueError(f"toy.model: width {self.width} must be a multiple of 2 x heads = {2 * self.heads}")
-        return self
 
 
 class ToyConfig(Block):
