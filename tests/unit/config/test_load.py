@@ -106,7 +106,7 @@ def test_a_function_of_the_user_has_the_keys_of_a_rehearsed_divergence() -> None
     place = "folder/mine.py:f"
     method = {"divergence": place, "advantage": "mine.py:g", "l_cap": 2.0}
     mine = load_config(put(demo(), "methods", {"mine": method})).methods["mine"]
-    assert (mine.rehearses, mine.needs_reference_model, mine.eta, mine.curvature) == (True, False, 0.01, None)
+    assert (mine.rehearses, mine.needs_reference_model, mine.eta) == (True, False, 0.01)
     assert mine.functions == {"divergence": place, "advantage": "mine.py:g"}
     assert mine.files == ["folder/mine.py", "mine.py"]
 

@@ -256,14 +256,6 @@ class MethodConfig(Block):
         return self.estimator in ("reward_k1", "to_go")
 
     @property
-    def curvature(self) -> float | None:
-        """f''(1): near l = 0 the divergence (each half of js_definition) acts as weight * f''(1) / 2 * l^2.
-
-        None for a function of the user.
-        """
-        return {OWN: None, "js": self.js_scale / 2, "js_definition": 0.25}.get(self.form or "", 1.0)
-
-    @property
     def needs_reference_model(self) -> bool:
         """Whether the base model computes log-probabilities of the rollouts."""
         return self.divergence in ("js_definition", "reverse_kl")
