@@ -247,15 +247,3 @@ def test_the_repr_of_a_canonical_block_depends_on_its_values_alone(data: dict[st
     # Snakemake compares params by repr.
     assert repr(canonical(data)) == repr(canonical(turned(data)))
     assert canonical(data) == data
-
-
-@pytest.mark.parametrize("value", [{"x": float("nan")}, {"x": float("inf")}])
-def test_a_canonical_block_has_no_number_that_json_does_not_have(value: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        canonical(value)
-
-
-@pytest.mark.parametrize(("value", "name"), [(Path("a"), "PosixPath"), ({"a", "b"}, "set")])
-def test_a_canonical_block_holds_no_set_and_no_path(value: Any, name: str) -> None:
-    with pytest.raises(TypeError, match=name):
-        canonical({"x": value})
