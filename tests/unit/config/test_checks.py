@@ -32,12 +32,10 @@ MATHS = {"task": "math", "source": "x.jsonl"}
         # Datasets.
         ("toy", None, "datasets.train.source", "a block toy"),
         ("datasets.other", {"task": "sql", "source": "toy"}, "datasets.other.source", "datasets train, in_domain"),
-        ("toy.train_strata", {"plain": 0.5}, "toy.train_strata", "sum to 1"),
         ("evaluate.datasets", ["cross", "cross"], "evaluate.datasets", "each set once"),
         ("partition.given", {"pef": "x.jsonl"}, "partition.given", "pef and exp"),
         # Sampling.
         ("evaluate.k", [1, 32], "evaluate.k", "at most 16"),
-        ("evaluate.hotter", [1.0, 1.3], "evaluate.hotter", "above sampling.evaluate.temperature = 1"),
         ("partition.pef_min_correct", 9, "partition.pef_min_correct", "sampling.presample.n = 8"),
         ("prompts.max_tokens", 100, "train.max_tokens", "28 = engine.max_model_len - prompts.max_tokens"),
         ("hardware.token_budget", 64, "hardware.token_budget", "at least 112"),
@@ -65,7 +63,6 @@ def test_a_contradiction_names_the_key_and_what_is_allowed(path: str, value: obj
         ({"method": "base"}, "method"),
         ({"against": "grop"}, "against"),
         ({"dataset": "train"}, "dataset"),
-        ({"at_mean": 0.5, "metric": "mean@16"}, "metric"),
     ],
 )
 def test_a_primary_endpoint_names_what_exists(changes: dict[str, Any], key: str) -> None:

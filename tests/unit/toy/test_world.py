@@ -283,6 +283,7 @@ def test_the_world_has_the_same_bytes_whatever_the_hash_seed_and_built_over_itse
         ((0.55, 0.45, 0.0), 300, (165, 135, 0)),
         ((0.33, 0.27, 0.40), 1, (0, 0, 1)),
         ((0.33, 0.27, 0.40), 8, (3, 2, 3)),
+        ((0.5, 0.5, 1.0), 8, (2, 2, 4)),
     ],
 )
 def test_shares_become_numbers_that_sum_to_the_questions(

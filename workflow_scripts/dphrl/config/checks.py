@@ -1,6 +1,5 @@
 """What must hold between the keys of a configuration, each of which is valid by itself."""
 
-import math
 from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import get_args
@@ -17,7 +16,6 @@ BASE, START = "base", "start"
 Reference = tuple[str, str, str, Collection[str]]
 # Whether a condition holds; path and value of the key to change if not, and the values that it can have.
 Condition = tuple[bool, str, object, str]
-
 
 # A key of a method acts only with these divergences.
 _ACTS_WITH = {
@@ -109,23 +107,14 @@ def _datasets(config: Config) -> Iterator[Condition]:
     for name, dataset in config.datasets.items():
         in_toy = config.toy is not None and name in questions
         yield dataset.source != TOY or in_toy, f"datasets.{name}.source", TOY, allowed
-    for key in ("train_strata", "test_strata") if config.toy else ():
-        shares = dict(getattr(config.toy, key))
-        yield math.isclose(sum(shares.values()), 1), f"toy.{key}", shares, "shares that sum to 1"
     names = config.evaluate.datasets
     yield len(set(names)) == len(names), "evaluate.datasets", names, "each set once"
-    for index, endpoint in enumerate(config.evaluate.claims.primary):
-        holds = endpoint.at_mean is None or endpoint.metric.startswith("pass@")
-        yield holds, f"evaluate.claims.primary[{index}].metric", endpoint.metric, "pass@k, with at_mean"
 
 
 def _sampling(config: Config) -> Iterator[Condition]:
     plan, k, engine = config.sampling.evaluate, config.evaluate.k, config.engine
     most = max(map(plan.samples, config.evaluate.datasets))
     yield max(k) <= most, "evaluate.k", k, f"at most {most}, the samples of sampling.evaluate"
-    hotter, temperature = config.evaluate.hotter, plan.temperature
-    allowed = f"above sampling.evaluate.temperature = {temperature:g}"
-    yield not hotter or min(hotter) > temperature, "evaluate.hotter", hotter, allowed
     given = config.partition.given
     yield len(given) != 1, "partition.given", given, "two files, pef and exp"
     if config.train_dataset and not given:

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, get_args, get_origin
 
-from pydantic.fields import FieldInfo
-
 from dphrl.config.blocks.base import Block
 from dphrl.config.config import Config
 
@@ -26,10 +24,10 @@ def block_at(location: Sequence[str | int]) -> type[Block]:
     return block
 
 
-def known_keys(block: type[Block] = Config, path: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every key as a dotted path, with its field; a free name is written as <name>, the place in a list as []."""
+def known_keys(block: type[Block] = Config, path: str = "") -> Iterator[str]:
+    """Every key outside of lists as a dotted path, in which <name> is a free name."""
     for name, field in block.model_fields.items():
-        yield f"{path}{name}", field
-        if inner := block_in(field.annotation):
-            entry = {dict: ".<name>", tuple: "[]"}.get(get_origin(field.annotation), "")
-            yield from known_keys(inner, f"{path}{name}{entry}.")
+        yield f"{path}{name}"
+        inner, kind = block_in(field.annotation), get_origin(field.annotation)
+        if inner and kind is not tuple:
+            yield from known_keys(inner, f"{path}{name}.<name>." if kind is dict else f"{path}{name}.")

@@ -103,9 +103,8 @@ def _problem(place: Sequence[str | int], errors: Sequence[ErrorDetails]) -> Prob
 def _unknown_key(place: Sequence[str | int], value: object) -> Problem:
     *block, key = place
     siblings = sorted(block_at(block).model_fields)
-    # Of two keys with one name, the one in the same block is meant, else the one in fewer blocks; none in a list.
-    paths = [_dotted([*block, name]) for name in siblings]
-    paths += sorted((path for path, _ in known_keys() if "[" not in path), key=lambda path: path.count("."))
+    # Of two keys with one name, the one in the same block is meant, else the one in fewer blocks.
+    paths = [_dotted([*block, name]) for name in siblings] + sorted(known_keys(), key=lambda path: path.count("."))
     by_name = {path.rpartition(".")[2]: path for path in reversed(paths)}
     name = nearest(str(key), by_name)
     allowed = f"no such key; known here: {', '.join(siblings)}"

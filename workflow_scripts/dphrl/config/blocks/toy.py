@@ -21,7 +21,7 @@ class ToyQuestions(Block):
 
 
 class ToyStrata(Block):
-    """Shares of the three strata of questions; they sum to 1."""
+    """Shares of the three strata of questions, in proportion to their sum."""
 
     plain: _Part = Field(0.33, description="Questions that every annotator answers right, but for slips.")
     noisy: _Part = Field(0.27, description="Questions that every annotator often answers wrong.")
@@ -29,7 +29,7 @@ class ToyStrata(Block):
 
     def numbers(self, questions: int) -> dict[str, int]:
         """The questions divided by stratum: numbers rounded down, then one more for each of the largest remainders."""
-        exact = {name: share * questions for name, share in self}
+        exact = {name: share * questions / (self.plain + self.noisy + self.ambiguous) for name, share in self}
         numbers = {name: math.floor(round(number, 9)) for name, number in exact.items()}
         for name in sorted(exact, key=lambda name: numbers[name] - exact[name])[: questions - sum(numbers.values())]:
             numbers[name] += 1
