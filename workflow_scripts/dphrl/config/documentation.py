@@ -66,7 +66,7 @@ def _key(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
         yield f"# {name}:" if is_block else "# Keys of an entry:"
         # Of a key without a fixed default an example.
         defaults = {
-            key: field.examples[0] if field.is_required() or field.default_factory else field.default
+            key: (field.examples or [None])[0] if field.is_required() or field.default_factory else field.default
             for key, field in inner.model_fields.items()
         }
         yield from (f"#   {line}" for line in _keys(inner, to_jsonable_python(defaults)))
