@@ -166,11 +166,6 @@ def test_independence_of_the_batch_is_of_sampling_alone() -> None:
         drawn(batch_invariant=True, stages={"evaluate": "transformers"})
 
 
-def test_one_engine_for_all_stages_is_the_same_however_it_is_written() -> None:
-    stages = dict.fromkeys(["presample", "refine", "evaluate", "rollouts"], "transformers")
-    assert drawn(stages=stages) == drawn(name="transformers")
-
-
 def test_recorded_answers_depend_on_no_engine() -> None:
     recorded = DATA | {"replay": {"base": {"train": "answers.jsonl"}}}
     config, other = load_config(recorded), load_config(recorded | {"seed": 9, "engine": {**DATA["engine"]}})
