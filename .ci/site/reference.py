@@ -24,7 +24,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages."""
     root = Path(config.config_file_path).parent
     pages: dict[str, Callable[[Path], Iterator[str]]] = {
-        "configuration": _configuration,
         "artifacts": _artifacts,
         "python": _python,
         "commands": _commands,
@@ -33,12 +32,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, lines in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content="\n".join(lines(root)) + "\n"))
     return files
-
-
-def _configuration(root: Path) -> Iterator[str]:
-    yield "# Keys of the configuration\n"
-    yield "[config/README.md](../repository/config/README.md) explains the blocks. This is config/defaults.yaml:\n"
-    yield f"```yaml\n{(root / 'config/defaults.yaml').read_text('utf-8')}```"
 
 
 def _artifacts(root: Path) -> Iterator[str]:
