@@ -120,7 +120,7 @@ def _sampling(config: Config) -> Iterator[Condition]:
     if config.train_dataset and not given:
         least, drawn = config.partition.pef_min_correct, config.sampling.presample.n
         yield least <= drawn, "partition.pef_min_correct", least, f"at most sampling.presample.n = {drawn}"
-    parts, sampling = config.hardware.tensor_parallel, {engine.name_of(plan) for plan in get_args(Plan)}
+    parts, sampling = config.hardware.tensor_parallel, {engine.name_of(stage) for stage in get_args(Plan)}
     allowed = "1: only vllm can spread an engine over several GPUs"
     yield parts == 1 or sampling | {engine.name_of("rollouts")} == {"vllm"}, "hardware.tensor_parallel", parts, allowed
     allowed = "false: only vllm has it"
