@@ -138,7 +138,7 @@ format: install ## Rewrite Python and Snakemake files in the project's style.
 	@$(BIN)/ruff format .
 	@$(BIN)/snakefmt Snakefile rules
 
-schema: install ## Rewrite config/schema.json, config/defaults.yaml and the table in config/README.md.
+schema: install ## Rewrite config/schema.json and config/defaults.yaml.
 	@$(BIN)/python -c "from dphrl.config.documentation import write; write()"
 
 accept: install ## Accept results that are there as up to date (after a change known to be neutral).

@@ -5,7 +5,7 @@ from snakemake.logging import logger
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
-from dphrl.config.yaml_files import merged, name_files, read_files
+from dphrl.config.yaml_files import merged, read_yaml
 from dphrl.config.load import check_planned, load_config
 from dphrl.config.places import check_files
 from dphrl.store.folder import check_folder
@@ -23,12 +23,12 @@ if not workflow.configfiles:
     configfile: Path(workflow.basedir) / "config/config.yaml"
 
 
-FILES = {}
+# In a module the keys are of the workflow that imports this one.
+FILES = [] if workflow.modifier.skip_configfile else list(map(Path, workflow.configfiles))
 try:
     # Snakemake merges the files too, but takes the last of two equal keys, and keeps a null that removes a block.
-    if not workflow.modifier.skip_configfile:  # else the keys are of the workflow that imports this one
-        FILES = read_files(map(Path, workflow.configfiles))
-        config = merged(*FILES.values(), workflow.config_settings.config)
+    if FILES:
+        config = merged(*map(read_yaml, FILES), workflow.config_settings.config)
     CONFIG = load_config(config)
     check_planned(config, workflow.is_main_process)
     check_files(CONFIG, Path.cwd())
@@ -39,7 +39,7 @@ try:
     check_folder(CONFIG, Path.cwd(), starts=workflow.is_main_process and not workflow.output_settings.dryrun)
     check_fits(CONFIG, Path.cwd())
 except ConfigError as error:
-    raise SystemExit(str(name_files(error, FILES))) from None
+    raise SystemExit(str(ConfigError(error.problems, FILES))) from None
 
 
 include: "rules/common.smk"

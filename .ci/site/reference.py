@@ -6,28 +6,24 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
 
 import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from dphrl.cli import COMMANDS, main
-from dphrl.config.keys import SCHEMA, Node, block_in, known_keys, resolve
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.kinds import KINDS
 from dphrl.store.schema import Schema
 
 PACKAGE = Path("workflow_scripts/dphrl")
 RULE = re.compile(r'^( *)rule (\w+):\n +"""(.*?)"""(.*?)(?=^(?:\1)?\S|\Z)', re.MULTILINE | re.DOTALL)
-BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages."""
     root = Path(config.config_file_path).parent
     pages: dict[str, Callable[[Path], Iterator[str]]] = {
-        "configuration": _configuration,
         "artifacts": _artifacts,
         "python": _python,
         "commands": _commands,
@@ -36,36 +32,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, lines in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content="\n".join(lines(root)) + "\n"))
     return files
-
-
-def _configuration(root: Path) -> Iterator[str]:
-    yield "# Keys of the configuration\n"
-    yield "`<name>` is a name of your choice, `[]` a place in a list. A key without a default is required."
-    yield "[config/README.md](../repository/config/README.md) explains the blocks.\n"
-    for block, node in SCHEMA["properties"].items():
-        yield f"## {block}\n"
-        if block_in(node) is not None:
-            yield f"{node.get('description') or resolve(node)['description']}\n"
-        yield from _table("key", "value", "default", "meaning")
-        for key, inner in [(block, node)] if block_in(node) is None else known_keys(node, block):
-            # The keys of an inner block have rows, so the block itself has no value.
-            value = "block" if block_in(inner) else _values(inner)
-            default = f"`{_flow(inner['default'])}`" if "default" in inner and not block_in(inner) else ""
-            yield _row(f"`{key}`", value, default, inner.get("description") or resolve(inner).get("description", ""))
-        yield ""
-
-
-def _values(node: Node) -> str:
-    """What is allowed at a key, from its schema."""
-    if "anyOf" in node:
-        return " or ".join(_values(option) for option in node["anyOf"])
-    node = resolve(node)
-    if choices := node.get("enum", [node["const"]] if "const" in node else None):
-        return ", ".join(f"`{choice}`" for choice in choices)
-    if node.get("type") == "array" and "items" in node:
-        return f"list of {_values(node['items'])}"
-    limits = [f"{sign} {node[bound]}" for bound, sign in BOUNDS.items() if bound in node]
-    return " ".join([node.get("type", "any"), *limits])
 
 
 def _artifacts(root: Path) -> Iterator[str]:
@@ -140,8 +106,3 @@ def _table(*names: str) -> Iterator[str]:
 
 def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "&#124;").replace("\n", " ") for cell in cells) + " |"
-
-
-def _flow(value: Any) -> str:
-    data = list(value) if isinstance(value, tuple) else value
-    return yaml.safe_dump(data, default_flow_style=True, width=10_000).removesuffix("...\n").strip()

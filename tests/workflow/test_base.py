@@ -47,8 +47,7 @@ def test_a_base_model_that_lacks_a_tensor_is_refused_and_taken_once_it_is_whole(
 @pytest.mark.full
 def test_the_shipped_base_can_be_made_again_from_nothing(project: Path, tmp_path: Path) -> None:
     # Another kind of machine sums in another order, so figures are compared and not bytes.
-    toy = {"world": str(DEFAULT.parent / "world.yaml"), "seed": 1}
-    config = yaml.safe_load(DEFAULT.read_text()) | {"policy": {"base": None}, "toy": toy}
+    config = yaml.safe_load(DEFAULT.read_text()) | {"policy": {"base": None}}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
     workflow = Workflow(project, tmp_path, tmp_path / "config.yaml", config["run"])
     workflow.run("results/demo/policies/base.json")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
 from experiments import experiment, files_of
-from runs import ROOT, Workflow
+from runs import Workflow
 
 from dphrl.config.blocks.data import TOY
 from dphrl.config.load import read_config
@@ -52,9 +51,6 @@ JOBS = {
 def _write_placeholders(name: str, folder: Path) -> None:
     """Empty files and folders where the experiment expects its data, and a model folder without a model."""
     config = experiment(name)
-    if config.toy:
-        (folder / "config").mkdir()
-        shutil.copy2(ROOT / "config/world.yaml", folder / "config")
     if start := config.policy.supervised:
         (folder / start.source).parent.mkdir(parents=True)
         (folder / start.source).touch()

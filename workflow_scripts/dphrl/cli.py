@@ -192,7 +192,7 @@ def _diagnose_options(parser: ArgumentParser) -> None:
     add("--k", type=int, help="k of pass@k (default: the largest power of two up to half of the samples)")
     add("--margin", type=float, default=5.0, help="loss in points that NOT COLLAPSED excludes (default: 5)")
     add("--seed", type=int, default=0, help="of resampled intervals and halves (default: 0)")
-    help_ = "a style of responses, by how they start; several times, the first that fits counts"
+    help_ = "a style of responses, by how they start; several times, the longest that fits counts"
     add("--styles", metavar="NAME=PREFIX", action="append", type=_pair, default=[], help=help_)
     add = parser.add_argument_group("how the files are read").add_argument
     add("--format", help="verl, trl, lm-eval, verifiers, qwen-math, dphrl or plain (default: by the fields)")

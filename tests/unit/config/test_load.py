@@ -1,16 +1,13 @@
 """A wrong configuration is refused; the error names the key, its value, the allowed values, the nearest key."""
 
 from pathlib import Path
-from typing import Any, get_args
 
 import pytest
 import yaml
 from configurations import DEFAULT, MISSING, demo, problems, put
 from pydantic import ValidationError
 
-from dphrl.config.blocks.data import FieldName
 from dphrl.config.load import load_config, read_config
-from dphrl.data.fields import NAMES
 
 
 def test_the_embedded_default_is_valid() -> None:
@@ -52,17 +49,18 @@ def test_the_nearest_key_has_the_most_similar_name(path: str, nearest: str | Non
         ("engine.dtype", "float16", "'float32' or 'bfloat16'", "bfloat16"),
         ("datasets.train.comparison", "loose", "'spider', 'bird' or 'strict'", None),
         ("methods.grpo.divergence", "jss", "'forward_kl', 'js', 'alpha'", "js"),
+        ("methods.grpo.advantage", "mine:f", ".py:", None),
+        ("methods.grpo.js_beta", "atuo", "'auto' or a valid number", "auto"),
+        ("datasets.train.answer", "fencd", "'fenced' or 'bare' or 'boxed' or 'final'", "fenced"),
         ("engine.stages.evaluate", "vlm", "'vllm' or 'transformers'", "vllm"),
         ("engine.stages.rollout", "vllm", "'presample', 'refine', 'evaluate' or 'rollouts'", "rollouts"),
         ("hardware.zero_stage", 4, "0, 1, 2 or 3", None),
         ("train.steps", "many", "a valid integer", None),
         ("sampling.presample.n", -4, "greater than or equal to 1", None),
         ("train.lr", float("nan"), "a finite number", None),
-        ("train.steps", True, "a number, not true or false", None),
-        ("train.dual_clip", False, "a number, not true or false", None),
+        ("train.dual_clip", False, "greater than 1", None),
         ("evaluate.k", 8, "a list", None),
         ("train.seeds", 1, "a list", None),
-        ("train.seeds", [1, 1], "each seed once", None),
         ("train.seeds", [], "at least 1 item", None),
         ("prompts", [], "a block of keys", None),
         ("methods.grpo", None, "a block of keys ({} has all defaults)", None),
@@ -73,33 +71,9 @@ def test_the_nearest_key_has_the_most_similar_name(path: str, nearest: str | Non
     ],
 )
 def test_a_wrong_value_names_what_is_allowed(path: str, value: object, allowed: str, nearest: str | None) -> None:
-    wrong = problems(put(demo(), path, value))
-    # The seeds are checked together, in the block of their key.
-    problem = wrong.get(path) or wrong[path.rpartition(".")[0]]
+    problem = problems(put(demo(), path, value))[path]
     assert allowed in problem.allowed
     assert problem.nearest == nearest
-
-
-@pytest.mark.parametrize(
-    ("method", "key", "allowed"),
-    [
-        ({"eta": 1}, "eta", "only with divergence forward_kl or js"),
-        ({"divergence": "forward_kl", "js_scale": 0.5}, "js_scale", "only with divergence js"),
-        ({"divergence": "reverse_kl", "estimator": "exact"}, "estimator", "one of k3, k2"),
-        ({"divergence": "mine.py:f", "alpha": 0.1}, "alpha", "only with divergence alpha, not FILE.py:NAME"),
-        ({"advantage": "mine.py:f", "advantage_std": False}, "advantage_std", "no effect with `advantage`"),
-        ({"advantage": "mine:f"}, "advantage", "py:"),
-        ({"divergence": "forward_kl", "off_policy": "weight"}, "off_policy", "only with divergence reverse_kl"),
-        (
-            {"divergence": "reverse_kl", "estimator": "k2", "off_policy": "differentiate"},
-            "off_policy",
-            "differentiate is for reverse_kl k3",
-        ),
-        ({"divergence": "reverse_kl", "off_policy_cap": 2.0}, "off_policy_cap", "null, or with off_policy"),
-    ],
-)
-def test_a_key_of_a_method_that_would_have_no_effect_is_refused(method: dict[str, Any], key: str, allowed: str) -> None:
-    assert allowed in problems(put(demo(), "methods", {"m": method}))[f"methods.m.{key}"].allowed
 
 
 def test_all_problems_are_listed_at_once() -> None:
@@ -128,7 +102,7 @@ def test_a_function_of_the_user_has_the_keys_of_a_rehearsed_divergence() -> None
     place = "folder/mine.py:f"
     method = {"divergence": place, "advantage": "mine.py:g", "l_cap": 2.0}
     mine = load_config(put(demo(), "methods", {"mine": method})).methods["mine"]
-    assert (mine.rehearses, mine.needs_reference_model, mine.eta, mine.curvature) == (True, False, 0.01, None)
+    assert (mine.rehearses, mine.needs_reference_model, mine.eta) == (True, False, 0.01)
     assert mine.functions == {"divergence": place, "advantage": "mine.py:g"}
     assert mine.files == ["folder/mine.py", "mine.py"]
 
@@ -143,10 +117,6 @@ def test_with_checkpoints_nothing_is_trained_unless_methods_are_named() -> None:
     assert load_config(data | {"checkpoints": {"trl": "out"}}).methods == {}
     both = load_config(data | {"checkpoints": {"trl": "out"}, "methods": {"mine": {"rollout_on": "all"}}})
     assert set(both.methods) == {"mine"}
-
-
-def test_every_field_of_a_row_can_be_renamed() -> None:
-    assert set(get_args(FieldName)) == set(NAMES)
 
 
 @pytest.mark.parametrize("mark", ["\ufeff", ""])

@@ -1,5 +1,7 @@
 """What is stated at the start of a run and on its page."""
 
+from typing import Any
+
 import pytest
 from configurations import RECORDED, demo, put
 
@@ -8,42 +10,42 @@ from dphrl.config.config import Config
 from dphrl.config.load import load_config
 from dphrl.config.notices import notices
 
-
-def test_effective_weight_and_strength_of_every_divergence_are_stated() -> None:
-    meaning, *separate = notices(load_config(demo()))
-    assert "how strongly it holds the policy near the base" in meaning
-    assert [line.split(" weighs ")[1].split()[0] for line in separate] == ["0.1", "0.2"]
-    methods = {
-        "rkl": {"rollout_on": "all", "divergence": "reverse_kl"},
-        "dph_f": {"divergence": "forward_kl"},
-        "dph_js": {"divergence": "js"},
-        "definition": {"divergence": "js_definition"},
-        "halves": {"divergence": "js_definition", "js_beta": 0.1},
-        "grpo": {},
-    }
-    # METHOD's published strengths, here too at 32 stored responses to 256 rollouts: .01, .00125 and .0125.
-    expected = {
-        "rkl": [("0.01", "0.01")],
-        "dph_f": [("0.00125", "0.00125")],
-        "dph_js": [("0.025", "0.0125")],
-        "definition": [("0.025", "0.00625")],
-        "halves": [("0.025", "0.00625"), ("0.02", "0.005")],
-    }
-    stated: dict[str, list[tuple[str, str]]] = {}
-    for line in list(notices(load_config(put(put(demo(), "methods", methods), "train.rehearsal_norm", "joint"))))[1:]:
-        name, _, rest = line.partition(": ")
-        words = rest.split(" weighs ")[1].split()
-        stated.setdefault(name, []).append((words[0], words[-1]))
-    assert stated == expected
-    by_tokens = put(put(demo(), "methods", {"m": {"divergence": "js"}}), "train.rehearsal_norm", "tokens")
-    _, line = notices(load_config(by_tokens))
-    assert " weighs 0.025 x (mean length of stored responses / of rollouts) of the policy loss" in line
+PUBLISHED = "stored responses of weight 0.025 (policy loss: 1), strength"
 
 
-def test_a_truncated_policy_is_stated() -> None:
-    (line,) = notices(load_config(put(put(demo(), "train.top_p", 0.95), "methods", {"grpo": {}})))
-    assert line.startswith("train.top_p is 0.95")
-    assert not list(notices(load_config(RECORDED)))
+@pytest.mark.parametrize(
+    ("method", "norm", "lines"),
+    [
+        # The published strengths of docs/method.md at 32 stored responses to 256 rollouts.
+        ({"divergence": "reverse_kl"}, "joint", ["rollouts of weight 0.01 (policy loss: 1), strength 0.01"]),
+        (
+            {"divergence": "forward_kl"},
+            "joint",
+            ["stored responses of weight 0.00125 (policy loss: 1), strength 0.00125"],
+        ),
+        ({"divergence": "js"}, "joint", [f"{PUBLISHED} 0.0125"]),
+        (
+            {"divergence": "js_definition"},
+            "joint",
+            [f"{PUBLISHED} 0.00625", "rollouts of weight 0.025 (policy loss: 1), strength 0.00625"],
+        ),
+        (
+            {"divergence": "js_definition", "js_beta": 0.1},
+            "joint",
+            [f"{PUBLISHED} 0.00625", "rollouts of weight 0.02 (policy loss: 1), strength 0.005"],
+        ),
+        ({"divergence": "js"}, "separate", ["stored responses of weight 0.2 (policy loss: 1), strength 0.1"]),
+        (
+            {"divergence": "js"},
+            "tokens",
+            ["stored responses of weight 0.2 T_pef / T_exp (policy loss: 1), strength 0.1 T_pef / T_exp"],
+        ),
+        ({}, "joint", []),
+    ],
+)
+def test_weight_and_strength_of_each_divergence(method: dict[str, Any], norm: str, lines: list[str]) -> None:
+    config = load_config(put(put(demo(), "methods", {"m": method}), "train.rehearsal_norm", norm))
+    assert list(notices(config)) == [f"m: divergence on {line}" for line in lines]
 
 
 @pytest.mark.parametrize(

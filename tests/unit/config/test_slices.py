@@ -166,11 +166,6 @@ def test_independence_of_the_batch_is_of_sampling_alone() -> None:
         drawn(batch_invariant=True, stages={"evaluate": "transformers"})
 
 
-def test_one_engine_for_all_stages_is_the_same_however_it_is_written() -> None:
-    stages = dict.fromkeys(["presample", "refine", "evaluate", "rollouts"], "transformers")
-    assert drawn(stages=stages) == drawn(name="transformers")
-
-
 def test_recorded_answers_depend_on_no_engine() -> None:
     recorded = DATA | {"replay": {"base": {"train": "answers.jsonl"}}}
     config, other = load_config(recorded), load_config(recorded | {"seed": 9, "engine": {**DATA["engine"]}})
@@ -247,15 +242,3 @@ def test_the_repr_of_a_canonical_block_depends_on_its_values_alone(data: dict[st
     # Snakemake compares params by repr.
     assert repr(canonical(data)) == repr(canonical(turned(data)))
     assert canonical(data) == data
-
-
-@pytest.mark.parametrize("value", [{"x": float("nan")}, {"x": float("inf")}])
-def test_a_canonical_block_has_no_number_that_json_does_not_have(value: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        canonical(value)
-
-
-@pytest.mark.parametrize(("value", "name"), [(Path("a"), "PosixPath"), ({"a", "b"}, "set")])
-def test_a_canonical_block_holds_no_set_and_no_path(value: Any, name: str) -> None:
-    with pytest.raises(TypeError, match=name):
-        canonical({"x": value})

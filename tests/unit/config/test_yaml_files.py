@@ -1,6 +1,5 @@
-"""Several files of one configuration: merging, removal by null, names of files in errors; and the file of the world."""
+"""Several files of one configuration: merging, removal by null, and files in errors."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,11 @@ from hypothesis import strategies as st
 from snakemake.utils import update_config
 
 from dphrl.config.errors import ConfigError
-from dphrl.config.load import load_config, read_config
-from dphrl.config.slices import canonical, world
+from dphrl.config.load import read_config
 from dphrl.config.yaml_files import merged, read_yaml
 
 FULL = ROOT / "config" / "experiments" / "demo-full.yaml"
 METHODS = list(experiment("demo-full").methods)
-WORLD = ROOT / "config" / "world.yaml"
 
 INNER = st.fixed_dictionaries({}, optional={"a": st.integers(0, 3), "b": st.lists(st.integers(0, 3), max_size=2)})
 BLOCKS = st.fixed_dictionaries({}, optional={"c": INNER, "d": INNER, "e": st.text("xy", max_size=1)})
@@ -57,8 +54,6 @@ def test_an_overlay_has_no_value_that_its_base_has(name: str) -> None:
         return sum(inner, [key for key, value in overlay.items() if key in base and value == base[key]])
 
     base, overlay = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in files_of(name))
-    if "toy" in base:
-        base |= {"toy": yaml.safe_load(WORLD.read_text(encoding="utf-8")) | base["toy"]}
     assert same(overlay, base) == []
 
 
@@ -108,21 +103,14 @@ def test_an_entry_without_keys_that_removes_nothing_is_refused(tmp_path: Path) -
     error = error_of(*write(tmp_path, single=text))
     assert "methods.exp_only\n  value:   null\n  allowed: a block of keys ({} has all defaults)" in error
     error = error_of(FULL, *write(tmp_path, change={"datasets": {"tset": None}}))
-    assert f"datasets.tset\n  file:    {tmp_path}/change.yaml\n" in error
+    assert "datasets.tset\n" in error
 
 
-def test_a_problem_names_the_last_file_with_its_key(tmp_path: Path) -> None:
-    first, second = write(tmp_path, first={"train": {"lr": 0.1, "lrr": 1}}, second={"train": {"lr": -1}, "seed": -1})
-    text = error_of(FULL, first, second)
-    assert text.startswith(f"The configuration {FULL}, {first}, {second} has 3 problems:\n")
-    assert f"train.lrr\n  file:    {first}\n" in text
-    assert f"train.lr\n  file:    {second}\n  value:   -1\n" in text
-    assert f"seed\n  file:    {second}\n" in text
-    (one,) = write(tmp_path, one=FULL.read_text() + "seeds: 1\n")
-    assert error_of(one).startswith(f"The configuration {one} has 1 problem:\n")
-    assert "  file: " not in error_of(one)
-    (conflicting,) = write(tmp_path, conflicting={"train": {"mini_batches": 3}})
-    assert f"train.mini_batches\n  file:    {conflicting}\n" in error_of(FULL, conflicting)
+def test_an_error_names_all_files_and_each_key(tmp_path: Path) -> None:
+    files = write(tmp_path, first={"train": {"lr": 0.1, "lrr": 1}}, second={"train": {"lr": -1}, "seed": -1})
+    text = error_of(FULL, *files)
+    assert text.startswith(f"The configuration {FULL}, {files[0]}, {files[1]} has 3 problems:\n")
+    assert all(f"\n{key}\n  value: " in text for key in ("train.lrr", "train.lr", "seed"))
 
 
 def test_an_overlay_alone_lacks_the_keys_of_its_base() -> None:
@@ -139,15 +127,10 @@ def test_an_overlay_alone_lacks_the_keys_of_its_base() -> None:
     [
         (None, "No such file"),
         ("", "a block of keys"),
-        ("- 1\n", "a block of keys"),
         ("a: [1", "while parsing"),
         ("report: {title: 2024-99-99}", "month must be in 1..12"),
         ("run: a\nseed: 1\nrun: b\n", "the key 'run' .*line 1, column 1 is there a second time .*line 3, column 1"),
         ("report: {title: a, title: b}\n", "the key 'title' .*line 1, column 10 is there a second time .*column 20"),
-        ("methods:\n  grpo: {}\n  'grpo': {}\n", "the key 'grpo' .*line 2, column 3 .*line 3, column 3"),
-        ("a: !!python/object/apply:os.system ['false']", "could not determine a constructor"),
-        ("? [a, b]\n: 1", "unhashable key"),
-        ("run: a\n---\nrun: b\n", "expected a single document"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None, message: str) -> None:
@@ -163,48 +146,3 @@ def test_merged_keys_may_be_set_anew(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("\ufeffa: &a {x: 1, y: 2}\nb: &b {<<: *a, x: 3}\nc: {<<: [*b, *a], y: 4}\n", encoding="utf-8")
     assert read_yaml(path) == {"a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"x": 3, "y": 4}}
-
-
-def with_world(folder: Path, text: str, **own: object) -> Path:
-    (file,) = write(folder, world=text)
-    data = yaml.safe_load(FULL.read_text(encoding="utf-8"))
-    return write(folder, own=data | {"toy": {"world": str(file), **own}})[0]
-
-
-def test_keys_next_to_the_world_win_and_its_path_is_in_no_footer(tmp_path: Path) -> None:
-    text = WORLD.read_text(encoding="utf-8")
-    config = read_config(with_world(tmp_path, text, seed=4, questions={"train": 7}, optimizer={"steps": 2}))
-    assert config.toy
-    assert (config.toy.seed, config.toy.questions.train, config.toy.optimizer.steps) == (4, 7, 2)
-    assert (config.toy.questions.in_domain, config.toy.optimizer.warmup, config.toy.threads) == (500, 50, 1)
-    assert "world.yaml" not in repr(canonical(config)) + repr(config)
-    assert world(read_config(with_world(tmp_path, text, seed=1))) == world(experiment("demo-full"))
-    assert load_config(canonical(config)) == config
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("vocabulry: 512\n", r"toy\.vocabulry\n  file:    world\.yaml\n.*\n.*\n  nearest: toy\.vocabulary"),
-        ("corpus: few\n", r"toy\.corpus\n  file:    world\.yaml\n  value:   'few'\n  allowed: a valid integer"),
-        ("train_strata: {plain: 0.5}\n", r"toy\.train_strata\n  file:    world\.yaml\n.*\n  allowed: plain \+ noisy"),
-        ("- 1\n", r"world\.yaml\n.*\n  allowed: a block of keys"),
-        ("corpus: 1\ncorpus: 2\n", r"world\.yaml\n  value:   the key 'corpus' .* is there a second time"),
-    ],
-)
-def test_a_wrong_key_of_the_world_names_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    error = error_of(with_world(Path(), text))
-    assert re.search(message, error), error
-
-
-@pytest.mark.parametrize("path", ["config/missing.yaml", "config"])
-def test_a_world_that_is_not_there_is_named_with_its_key_and_the_folder(path: str) -> None:
-    data = yaml.safe_load(FULL.read_text(encoding="utf-8"))
-    with pytest.raises(ConfigError) as caught:
-        load_config(data | {"toy": {"world": path}})
-    (problem,) = caught.value.problems
-    assert (problem.path, problem.value) == ("toy.world", repr(path))
-    assert str(Path.cwd()) in problem.allowed

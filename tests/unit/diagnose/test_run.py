@@ -179,7 +179,6 @@ def test_usage_errors(files, tmp_path, capsys):
     for arguments, said in (
         ([files[0]], "required: TUNED"),
         ([*files, "--k", "8"], "largest possible k is 4"),
-        ([*files, "--styles", "a=S", "--styles", "b=SE"], "can never match"),
         ([*files, "--hotter", files[1]], "name one TUNED, and no --trainings"),
         ([files[0], "--trainings", f"a={files[1]}", "--trainings", f"a={files[2]}"], "name each model once"),
         ([*files, "--trainings", f"worse={files[2]}"], "worse.jsonl is shown as worse; take another name"),

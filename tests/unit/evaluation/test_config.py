@@ -1,22 +1,8 @@
-"""The evaluate and report blocks."""
-
-import pytest
-from pydantic import ValidationError
+"""The evaluate block."""
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 
 
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        ({"k": [2, 1]}, "write .1, 2."),
-        ({"hotter": [1.6, 1.3]}, "write .1.3, 1.6."),
-        ({"datasets": ["a", "a"]}, "twice"),
-        ({"styles": {"sql": [{"name": "other", "prefix": "x"}]}}, "choose another name"),
-        ({"styles": {"sql": [{"name": "a", "prefix": "x"}, {"name": "a", "prefix": "y"}]}}, "names 'a' twice"),
-        ({"styles": {"sql": [{"name": "a", "prefix": "x"}, {"name": "b", "prefix": "xy"}]}}, "put 'b' first"),
-    ],
-)
-def test_mistakes_are_refused(block, message):
-    with pytest.raises(ValidationError, match=message):
-        EvaluateConfig(**block)
+def test_k_and_temperatures_are_ascending_however_they_are_written():
+    config = EvaluateConfig(k=[8, 1, 8], hotter=[1.6, 1.3])
+    assert (config.k, config.hotter) == ((1, 8), (1.3, 1.6))

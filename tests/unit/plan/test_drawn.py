@@ -4,11 +4,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import yaml
 from tiny_models import write_tiny_policy
 
 from dphrl.cli import main
-from dphrl.config.blocks.toy import ToyConfig
+from dphrl.config.blocks.toy import ToyConfig, ToyQuestions
 from dphrl.config.config import Config
 from dphrl.config.load import read_config
 from dphrl.config.places import check_files
@@ -22,8 +21,7 @@ BASE = Path(__file__).resolve().parents[3] / "config" / "world-1"
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with questions of the world that the shipped base model was trained on."""
     monkeypatch.chdir(tmp_path)
-    keys = yaml.safe_load((BASE.parent / "world.yaml").read_text())
-    build_world(tmp_path / "world", ToyConfig(**keys | {"corpus": 64, "vocabulary": 300, "questions": {"train": 40}}))
+    build_world(tmp_path / "world", ToyConfig(corpus=64, vocabulary=300, questions=ToyQuestions(train=40)))
     return tmp_path
 
 

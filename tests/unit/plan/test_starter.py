@@ -161,9 +161,9 @@ def test_the_rehearsal_has_the_strength_that_kept_coverage(folder: Path) -> None
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     config = init("--data", "my.jsonl", "--model", "model")
     demo = read_config(Path(__file__).resolve().parents[3] / "config/experiments/multi-style.yaml")
-    (strength,) = (line for line in strengths(config) if line.startswith("dph_js: "))
-    assert strength.startswith("dph_js: rehearsal weighs 0.2 of the policy loss")
-    assert strength in [*strengths(demo)]
+    (strength,) = strengths(config.methods["dph_js"], config.train)
+    assert strength == "divergence on stored responses of weight 0.2 (policy loss: 1), strength 0.1"
+    assert [strength] == [*strengths(demo.methods["dph_js"], demo.train)]
     assert "0.2 / 8" in (folder / "my.yaml").read_text()
 
 

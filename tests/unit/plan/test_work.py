@@ -114,7 +114,7 @@ def test_the_command_says_what_does_not_fit(folder, capsys):
     assert "1,000 questions are assumed in each: d.json\n" in out
     assert "Mean tokens of a prompt and of a response: d 3,000 and 400 (assumed)\n" in out
     assert "This does not fit." in out
-    assert "rkl: divergence on rollouts weighs 0.01 of the policy loss (eta 0.01); strength 0.01" in out
+    assert "rkl: divergence on rollouts of weight 0.01 (policy loss: 1), strength 0.01" in out
     large = "hardware: {ranks: 8, zero_stage: 3, gradient_checkpointing: true}"
     config.write_text(f"{{run: bird, {BLOCKS}, evaluate: {{datasets: [d]}}, {large}}}\n")
     assert main(["plan", str(config)]) == 0

@@ -1,15 +1,15 @@
-"""What must hold between the blocks of a configuration, each of which is valid by itself."""
+"""What must hold between the keys of a configuration, each of which is valid by itself."""
 
-import re
 from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import get_args
 
 from dphrl.config.blocks.data import MATH, SQL, TOY
+from dphrl.config.blocks.sampling import Plan
 from dphrl.config.blocks.toy import ToyQuestions
+from dphrl.config.blocks.training import DIVERGENCES, REHEARSED, MethodConfig
 from dphrl.config.config import Config
 from dphrl.config.errors import Problem, nearest, show
-from dphrl.config.scorers import MathAnswer, SqlAnswer
 
 BASE, START = "base", "start"
 # A key that names something: its path, the name, a word for the thing, and the names that exist.
@@ -17,15 +17,36 @@ Reference = tuple[str, str, str, Collection[str]]
 # Whether a condition holds; path and value of the key to change if not, and the values that it can have.
 Condition = tuple[bool, str, object, str]
 
+# A key of a method acts only with these divergences.
+_ACTS_WITH = {
+    "js_scale": ("js",),
+    "alpha": ("alpha",),
+    "js_beta": ("js_definition",),
+    "topk_estimator": REHEARSED,
+    "eta": DIVERGENCES,
+    "l_cap": DIVERGENCES,
+}
+# Other divergences have k3 only.
+_ESTIMATORS = {
+    "forward_kl": ("k3", "k1"),
+    "js_definition": ("k3", "exact"),
+    "reverse_kl": ("k3", "k2", "reward_k1", "to_go"),
+}
+# Losses on rollouts that each form of `off_policy` corrects, by divergence and estimator.
+_CORRECTED = {
+    "weight": ("reverse_kl k3", "reverse_kl k2", "js_definition k3", "js_definition exact"),
+    "differentiate": ("reverse_kl k3",),
+}
 
-def problems_between_blocks(config: Config) -> list[Problem]:
+
+def problems_between_keys(config: Config) -> list[Problem]:
     """The names that do not exist; if all exist, the conditions that do not hold, which look up these names."""
     unknown = [
         Problem(path, show(name), f"{thing}: {', '.join(names)}", nearest(name, names))
         for path, name, thing, names in _references(config)
         if name not in names
     ]
-    conditions = chain.from_iterable(check(config) for check in (_policies, _datasets, _claims, _sampling, _training))
+    conditions = chain.from_iterable(check(config) for check in (_policies, _datasets, _sampling, _training))
     return unknown or [Problem(path, show(value), allowed) for holds, path, value, allowed in conditions if not holds]
 
 
@@ -70,9 +91,6 @@ def _policies(config: Config) -> Iterator[Condition]:
         lacking = [name for name in config.evaluate.datasets if name not in answers]
         allowed = f"a file for every evaluation set, also {', '.join(lacking)}"
         yield policy == BASE or not lacking, f"replay.{policy}", answers, allowed
-    if config.policy.supervised:
-        allowed = "null, or policy.base: its model"
-        yield config.policy.base is not None, "policy.supervised", config.policy.supervised.source, allowed
     if not config.has_model:
         model = "the folder of a base model, or a block toy that trains one"
         needed = filter(None, dict.fromkeys([config.train_dataset, *config.evaluate.datasets]))
@@ -85,52 +103,28 @@ def _policies(config: Config) -> Iterator[Condition]:
 
 def _datasets(config: Config) -> Iterator[Condition]:
     questions = tuple(ToyQuestions.model_fields)
-    answers = {SQL: get_args(SqlAnswer), MATH: get_args(MathAnswer)}
+    allowed = f"the path of a file, or a block toy (toy: {{}} has its defaults), with datasets {', '.join(questions)}"
     for name, dataset in config.datasets.items():
         in_toy = config.toy is not None and name in questions
-        allowed = (
-            f"the path of a file, or a block toy (toy: {{}} has its defaults), with datasets {', '.join(questions)}"
-        )
         yield dataset.source != TOY or in_toy, f"datasets.{name}.source", TOY, allowed
-        options = (None, *answers.get(dataset.task, ()))
-        allowed = f"for task {dataset.task}: {', '.join(map(show, options))}"
-        yield dataset.answer in options, f"datasets.{name}.answer", dataset.answer, allowed
-    for task in answers:
-        path, allowed = f"scoring.custom.{task}", "any other name: that task has a scorer"
-        yield task not in config.scoring.custom, path, task, allowed
-
-
-def _claims(config: Config) -> Iterator[Condition]:
-    """A primary endpoint is in a table of comparisons."""
-    for index, endpoint in enumerate(config.evaluate.claims.primary):
-        path = f"evaluate.claims.primary[{index}]"
-        yield endpoint.method != endpoint.against, f"{path}.method", endpoint.method, "another policy than against"
-        samples = config.sampling.evaluate.samples(endpoint.dataset)
-        metrics = [f"pass@{k}" for k in config.evaluate.k if k <= samples]
-        passes = re.fullmatch(r"pass@\d+", endpoint.metric)
-        allowed = f"one of {', '.join(metrics)}: evaluate.k, up to the {samples} samples of {endpoint.dataset}"
-        yield not passes or endpoint.metric in metrics, f"{path}.metric", endpoint.metric, allowed
-        allowed = "null, or several evaluated steps: train.eval_every below train.steps"
-        several = config.train.eval_every < config.train.steps
-        yield endpoint.at_mean is None or several, f"{path}.at_mean", endpoint.at_mean, allowed
+    names = config.evaluate.datasets
+    yield len(set(names)) == len(names), "evaluate.datasets", names, "each set once"
 
 
 def _sampling(config: Config) -> Iterator[Condition]:
     plan, k, engine = config.sampling.evaluate, config.evaluate.k, config.engine
-    most, fewest = (choose(config.evaluate.datasets, key=plan.samples) for choose in (max, min))
-    allowed = f"each at most {plan.samples(most)}, what sampling.evaluate draws of {most}; no set has more"
-    yield max(k) <= plan.samples(most), "evaluate.k", k, allowed
-    allowed = f"with a k of at most {plan.samples(fewest)}, what sampling.evaluate draws of {fewest}"
-    yield min(k) <= plan.samples(fewest), "evaluate.k", k, allowed
-    hotter, temperature = config.evaluate.hotter, plan.temperature
-    allowed = f"above sampling.evaluate.temperature = {temperature:g}"
-    yield not hotter or min(hotter) > temperature, "evaluate.hotter", hotter, allowed
-    if config.train_dataset and not config.partition.given:
+    most = max(map(plan.samples, config.evaluate.datasets))
+    yield max(k) <= most, "evaluate.k", k, f"at most {most}, the samples of sampling.evaluate"
+    given = config.partition.given
+    yield len(given) != 1, "partition.given", given, "two files, pef and exp"
+    if config.train_dataset and not given:
         least, drawn = config.partition.pef_min_correct, config.sampling.presample.n
         yield least <= drawn, "partition.pef_min_correct", least, f"at most sampling.presample.n = {drawn}"
-    parts, only_vllm = config.hardware.tensor_parallel, {engine.name, *engine.stages.values()} == {"vllm"}
+    parts, sampling = config.hardware.tensor_parallel, {engine.name_of(stage) for stage in get_args(Plan)}
     allowed = "1: only vllm can spread an engine over several GPUs"
-    yield parts == 1 or only_vllm, "hardware.tensor_parallel", parts, allowed
+    yield parts == 1 or sampling | {engine.name_of("rollouts")} == {"vllm"}, "hardware.tensor_parallel", parts, allowed
+    allowed = "false: only vllm has it"
+    yield not engine.batch_invariant or sampling == {"vllm"}, "engine.batch_invariant", True, allowed
 
     plans = ["presample", "refine", "evaluate"] if config.train_dataset else ["evaluate"]
     lengths = {f"sampling.{name}.max_tokens": getattr(config.sampling, name).max_tokens for name in plans}
@@ -151,6 +145,9 @@ def _training(config: Config) -> Iterator[Condition]:
     if not config.methods:
         return
     train, hardware, refine = config.train, config.hardware, config.sampling.refine
+    yield len(set(train.seeds)) == len(train.seeds), "train.seeds", train.seeds, "each seed once"
+    allowed = "null, or train.top_p 1 and train.temperature 1: pi_old and pi_sampler must be the same softmax"
+    yield train.tis_cap is None or train.top_p == train.temperature == 1, "train.tis_cap", train.tis_cap, allowed
     yield _divides("train.eval_every", train.eval_every, "train.steps", train.steps)
     yield _divides("train.segment_steps", train.segment_steps, "train.eval_every", train.eval_every)
     yield _divides("train.mini_batches", train.mini_batches, "train.prompts_per_step", train.prompts_per_step)
@@ -167,8 +164,7 @@ def _training(config: Config) -> Iterator[Condition]:
         yield steps % train.segment_steps == 0, f"{path}.steps", method.steps, allowed
         allowed = f"at most the number of train.seeds = {seeds}"
         yield (method.seeds or 1) <= seeds, f"{path}.seeds", method.seeds, allowed
-        buffer, allowed = method.overlong_buffer, f"at most train.max_tokens = {train.max_tokens}"
-        yield buffer <= train.max_tokens, f"{path}.overlong_buffer", buffer, allowed
+        yield from _keys_that_act(path, method)
         if topk := method.topk_estimator:
             allowed = "null, or set reference.topk_logprobs above 0"
             yield config.reference.topk_logprobs > 0, f"{path}.topk_estimator", topk, allowed
@@ -177,6 +173,24 @@ def _training(config: Config) -> Iterator[Condition]:
                 "it assumes that stored responses are samples of the reference's whole softmax"
             )
             yield refine.top_p == refine.temperature == 1, f"{path}.topk_estimator", topk, allowed
+
+
+def _keys_that_act(path: str, method: MethodConfig) -> Iterator[Condition]:
+    """Each key of a method changes its training: else a comparison of two methods compares nothing."""
+    form = method.form or "null"
+    for key, forms in _ACTS_WITH.items():
+        value, default = getattr(method, key), 0.0 if key == "eta" else MethodConfig.model_fields[key].default
+        allowed = f"no such key here: it has an effect only with divergence {' or '.join(forms)}"
+        yield form in forms or value == default, f"{path}.{key}", value, allowed
+    estimators = _ESTIMATORS.get(form, ("k3",))
+    allowed = f"one of {', '.join(estimators)} for divergence {form}"
+    yield method.estimator in estimators, f"{path}.estimator", method.estimator, allowed
+    if method.off_policy:
+        corrected = _CORRECTED[method.off_policy]
+        allowed = f"null: {method.off_policy} is for {' or '.join(corrected)}"
+        yield f"{form} {method.estimator}" in corrected, f"{path}.off_policy", method.off_policy, allowed
+    cap = method.off_policy_cap
+    yield cap is None or method.off_policy is not None, f"{path}.off_policy_cap", cap, "null, or with off_policy"
 
 
 def _divides(path: str, value: int, whole_path: str, whole: int) -> Condition:

@@ -92,24 +92,9 @@ class Config(Block):
         return self.train.seeds[: self.methods[method].seeds]
 
     @property
-    def trainings(self) -> int:
-        """The number of trainings of all methods."""
-        return sum(len(self.seeds(method)) for method in self.methods)
-
-    @property
     def replays_training_set(self) -> bool:
         """Whether the pre-samples are recorded answers: one draw for all training seeds."""
         return self.train_dataset in self.replay.get("base", {})
-
-    def own_draw(self, method: str, seed: int) -> bool:
-        """Whether a training uses the pre-samples of its seed, not of the run's seed (`train.draws`).
-
-        A method that rolls out all prompts needs none, unless samples decide which prompts are dropped.
-        """
-        dropped = self.partition.drop_all_wrong or self.partition.on_reject == "discard"
-        needed = self.methods[method].needs_draw or dropped
-        per_seed = self.train.draws == "per_seed" and not self.replays_training_set
-        return needed and per_seed and seed != self.train.seeds[0]
 
     @property
     def roles(self) -> dict[str, Role]:

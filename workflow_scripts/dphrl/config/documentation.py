@@ -7,13 +7,17 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import yaml
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
+from dphrl.config.blocks.base import Block
 from dphrl.config.blocks.training import PAPER_METHODS
 from dphrl.config.config import Config
-from dphrl.config.keys import SCHEMA, Node, block_in, resolve
+from dphrl.config.keys import block_in
 
 FOLDER = Path(__file__).resolve().parents[3] / "config"
 WIDTH = 108
@@ -26,17 +30,18 @@ HEADER = """\
 
 def schema_text() -> str:
     """The JSON schema of the configuration."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **SCHEMA}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
     return json.dumps(schema, indent=2) + "\n"
 
 
 def defaults_text() -> str:
     """Every key with its default, under its description; with `policy.base` filled in it is a valid configuration."""
-    required = {name: Config.model_fields[name].examples[0] for name in SCHEMA["required"]}  # type: ignore[index]
+    fields = Config.model_fields
+    required = {name: field.examples[0] for name, field in fields.items() if field.is_required() and field.examples}
     config = Config(**required, train_dataset="bird_train", methods=PAPER_METHODS)
     # An entry of datasets or methods shows the keys that it sets; any other block shows all of its keys.
     values = config.model_dump(mode="json") | config.model_dump(mode="json", exclude_unset=True)
-    keys = ("".join(f"{line}\n" for line in _key(SCHEMA, name, values[name])) for name in SCHEMA["properties"])
+    keys = ("".join(f"{line}\n" for line in _key(name, field, values[name])) for name, field in fields.items())
     return "\n".join([HEADER, *keys])
 
 
@@ -46,12 +51,11 @@ def write() -> None:
         (FOLDER / name).write_text(text(), encoding="utf-8")
 
 
-def _key(block: Node, name: str, value: Any) -> Iterator[str]:
+def _key(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
     """Lines of a key under its description. The keys of an optional block, or of an entry, are comments."""
-    node = block["properties"][name]
-    inner = block_in(node)
-    yield from (f"# {line}" for line in wrap(_meaning(block, name), WIDTH, break_on_hyphens=False))
-    is_block = inner is resolve(node)
+    inner = block_in(field.annotation)
+    yield from (f"# {line}" for line in wrap(_meaning(field), WIDTH, break_on_hyphens=False))
+    is_block = get_origin(field.annotation) not in (dict, tuple)
     if inner and value:
         yield f"{name}:"
         lines = _keys(inner, value) if is_block else _yaml(value, flow=None)
@@ -59,25 +63,31 @@ def _key(block: Node, name: str, value: Any) -> Iterator[str]:
     else:
         yield f"{name}: {' '.join(_yaml(value, flow=True))}"
     if inner and not (is_block and value):
-        # Of a key without a fixed default an example.
-        fields = inner["properties"].items()
-        defaults = {key: field["default"] if "default" in field else field["examples"][0] for key, field in fields}
         yield f"# {name}:" if is_block else "# Keys of an entry:"
-        yield from (f"#   {line}" for line in _keys(inner, defaults))
+        # Of a key without a fixed default an example.
+        defaults = {
+            key: (field.examples or [None])[0] if field.is_required() or field.default_factory else field.default
+            for key, field in inner.model_fields.items()
+        }
+        yield from (f"#   {line}" for line in _keys(inner, to_jsonable_python(defaults)))
 
 
-def _keys(block: Node, values: dict[str, Any]) -> Iterator[str]:
-    for name in block["properties"]:
-        yield from _key(block, name, values[name])
+def _keys(block: type[Block], values: dict[str, Any]) -> Iterator[str]:
+    for name, field in block.model_fields.items():
+        yield from _key(name, field, values[name])
 
 
-def _meaning(block: Node, name: str) -> str:
-    node = block["properties"][name]
-    # pydantic leaves out a description that equals the docstring of the key's block.
-    description = node.get("description") or resolve(node)["description"]
-    choices = resolve(node).get("enum", ())
-    required = "Required. " if name in block.get("required", ()) else ""
-    return f"{required}{description}" + (f" One of: {', '.join(map(str, choices))}." if choices else "")
+def _meaning(field: FieldInfo) -> str:
+    required, choices = "Required. " if field.is_required() else "", _choices(field.annotation)
+    return f"{required}{field.description}" + (f" One of: {', '.join(map(str, choices))}." if choices[1:] else "")
+
+
+def _choices(annotation: Any) -> tuple[Any, ...]:
+    """The fixed values of a key, besides null; empty for a key that has other values."""
+    types = [each for each in get_args(annotation) if each is not NoneType]
+    if get_origin(annotation) is Literal:
+        return tuple(types)
+    return _choices(types[0]) if len(types) == 1 else ()
 
 
 def _yaml(value: Any, flow: bool | None) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -14,28 +15,24 @@ class Problem:
         value: of the key, as text.
         allowed: the values that the key accepts.
         nearest: the most similar name that exists.
-        file: the file with the key, where a configuration consists of several files.
     """
 
     path: str
     value: str
     allowed: str
     nearest: str | None = None
-    file: str = ""
 
     def __str__(self) -> str:
-        lines = {"file": self.file, "value": self.value, "allowed": self.allowed, "nearest": self.nearest}
-        return "\n".join(
-            [self.path or "(the whole file)", *(f"  {name + ':':<8} {text}" for name, text in lines.items() if text)]
-        )
+        lines = {"value": self.value, "allowed": self.allowed, "nearest": self.nearest}
+        return "\n".join([self.path, *(f"  {name + ':':<8} {text}" for name, text in lines.items() if text)])
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used; the text lists every problem, after the file with the configuration."""
+    """A configuration that cannot be used; the text has its files and every problem."""
 
-    def __init__(self, problems: Sequence[Problem], file: object = "") -> None:
+    def __init__(self, problems: Sequence[Problem], files: Iterable[Path] = ()) -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        name = f"The configuration {file}".rstrip()
+        name = f"The configuration {', '.join(map(str, files))}".rstrip()
         super().__init__("\n".join([f"{name} has {count}:", *map(str, problems)]))
         self.problems = tuple(problems)
 

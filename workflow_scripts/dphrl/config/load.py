@@ -5,52 +5,48 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from dphrl.config.blocks.toy import ToyConfig
-from dphrl.config.checks import problems_between_blocks
+from dphrl.config.checks import problems_between_keys
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, nearest, show
 from dphrl.config.keys import block_at, known_keys
-from dphrl.config.yaml_files import Files, merged, name_files, read_files, read_yaml
+from dphrl.config.yaml_files import merged, read_yaml
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
 _FOLLOW_UP = "default_factory_not_called"
 # Allowed values in words of YAML, where pydantic names a Python type.
-_BLOCK = "a block of keys ({} has all defaults)"
-_LIST = "a list, in brackets"
+_BLOCK, _LIST = "a block of keys ({} has all defaults)", "a list, in brackets"
 _ALLOWED = {"model_type": _BLOCK, "dict_type": _BLOCK, "list_type": _LIST, "tuple_type": _LIST}
 # The digests of the configurations that a run was planned with.
 _PLANNED = "DPHRL_PLANNED"
 
 
 def load_config(data: Mapping[str, Any]) -> Config:
-    """The checked configuration, with every default and with the keys of `toy.world`.
+    """The checked configuration, with every default.
 
     Raises `ConfigError` with the path of each wrong key, its value, the allowed values, and the nearest key.
     """
     try:
-        config = Config.model_validate(_with_world(data))
+        config = Config.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(_problems(error)) from None
-    if problems := problems_between_blocks(config):
+        raise ConfigError(_problems(error, data)) from None
+    if problems := problems_between_keys(config):
         raise ConfigError(problems)
     return config
 
 
 def read_config(*paths: Path) -> Config:
     """`load_config` of YAML files, each of which changes the files before it; raises `ConfigError` with their names."""
-    files: Files = {}
+    blocks = map(read_yaml, paths)
     try:
-        files = read_files(paths)
-        return load_config(merged(*files.values()))
+        return load_config(merged(*blocks))
     except ConfigError as error:
-        raise name_files(error, files) from None
+        raise ConfigError(error.problems, paths) from None
 
 
 def check_planned(data: Mapping[str, Any], plans: bool) -> None:
@@ -72,52 +68,48 @@ def check_planned(data: Mapping[str, Any], plans: bool) -> None:
         raise ConfigError([Problem("run", show(data.get("run")), allowed)])
 
 
-def _with_world(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The configuration with the keys of `toy.world` in place of its path, which differs between users of a world."""
-    toy = data.get("toy")
-    if not isinstance(toy, Mapping) or not isinstance(path := toy.get("world"), str):
-        return data
-    if not Path(path).is_file():
-        allowed = f"a file that exists (paths are relative to {Path.cwd()})"
-        raise ConfigError([Problem("toy.world", show(path), allowed)])
-    keys = read_yaml(Path(path))
-    try:
-        ToyConfig.model_validate(keys)
-    except ValidationError as error:
-        raise ConfigError([replace(problem, file=path) for problem in _problems(error, "toy")]) from None
-    return {**data, "toy": merged(keys, {key: value for key, value in toy.items() if key != "world"})}
+def _problems(error: ValidationError, data: Mapping[str, Any]) -> list[Problem]:
+    """The errors of pydantic as one problem for each key; a key of several types has an error for each of them."""
+    by_place: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+    for each in error.errors():
+        if each["type"] != _FOLLOW_UP:
+            by_place.setdefault(_place(each, data), []).append(each)
+    return [_problem(place, errors) for place, errors in by_place.items()]
 
 
-def _problems(error: ValidationError, *block: str) -> list[Problem]:
-    """The errors of pydantic as problems; `block` is the place of what was validated."""
-    return [_problem((*block, *each["loc"]), each) for each in error.errors() if each["type"] != _FOLLOW_UP]
+def _place(error: ErrorDetails, data: Any) -> tuple[str | int, ...]:
+    """The keys and places in lists that lead to an error, without the types and functions that pydantic adds."""
+    place = []
+    for part in error["loc"]:
+        try:
+            data = data[part]
+        except (LookupError, TypeError):
+            break
+        place.append(part)
+    return (*place, error["loc"][-1]) if error["type"] == "missing" else tuple(place)
 
 
-def _problem(location: Sequence[str | int], error: ErrorDetails) -> Problem:
-    path, value, kind, context = _dotted(location), error["input"], error["type"], error.get("ctx", {})
-    if kind == "extra_forbidden":
-        return _unknown_key(location, value)
-    if kind == "missing":
+def _problem(place: Sequence[str | int], errors: Sequence[ErrorDetails]) -> Problem:
+    path, value, kinds = _dotted(place), errors[0]["input"], {error["type"] for error in errors}
+    if "extra_forbidden" in kinds:
+        return _unknown_key(place, value)
+    if "missing" in kinds:
         return Problem(path, "none", "this key is required, here or in a file before this one")
-    if kind == "key_without_effect":
-        return Problem(f"{path}.{context['key']}", show(value[context["key"]]), error["msg"])
-    text = re.sub(r"^Value error, |^(Input|String) should (be )?", "", error["msg"])
-    choices = re.findall(r"'(.+?)'", text) if kind == "literal_error" else []
-    return Problem(path, show(value), _ALLOWED.get(kind, text), nearest(str(value), choices))
+    messages = (_ALLOWED.get(error["type"], error["msg"]) for error in errors)
+    allowed = " or ".join(re.sub(r"^Value error, |^(Input|String) should (be )?", "", text) for text in messages)
+    return Problem(path, show(value), allowed, nearest(str(value), re.findall(r"'(.+?)'", allowed)))
 
 
-def _unknown_key(location: Sequence[str | int], value: object) -> Problem:
-    *block, key = location
-    siblings = sorted(block_at(block)["properties"])
-    # Of two keys with one name, the one in the same block is meant, else the one in fewer blocks; none in a list.
-    paths = [_dotted([*block, name]) for name in siblings]
-    paths += sorted((path for path, _ in known_keys() if "[" not in path), key=lambda path: path.count("."))
+def _unknown_key(place: Sequence[str | int], value: object) -> Problem:
+    *block, key = place
+    siblings = sorted(block_at(block).model_fields)
+    # Of two keys with one name, the one in the same block is meant, else the one in fewer blocks.
+    paths = [_dotted([*block, name]) for name in siblings] + sorted(known_keys(), key=lambda path: path.count("."))
     by_name = {path.rpartition(".")[2]: path for path in reversed(paths)}
     name = nearest(str(key), by_name)
     allowed = f"no such key; known here: {', '.join(siblings)}"
-    return Problem(_dotted(location), show(value), allowed, by_name[name] if name else None)
+    return Problem(_dotted(place), show(value), allowed, by_name[name] if name else None)
 
 
-def _dotted(location: Sequence[str | int]) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location if part != "[key]")
-    return text.removeprefix(".")
+def _dotted(place: Sequence[str | int]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")

@@ -79,18 +79,10 @@ def _databases(place: str, folder: Path) -> str | None:
 
 
 def _model(place: str, folder: Path) -> str | None:
-    if model_name(place, folder):
+    files = (folder / place / name for name in ("config.json", "adapter_config.json"))
+    if model_name(place, folder) or any(map(Path.is_file, files)):
         return None
-    for shards in (f"{place}/actor", place):
-        if any((folder / shards).glob("model_world_size_*.pt")) and not any((folder / place).glob("*.safetensors")):
-            merge = f"python -m verl.model_merger merge --backend fsdp --local_dir {shards} --target_dir {place}/merged"
-            return f"a folder with safetensors; these are shards of verl: `{merge}` writes {place}/merged"
-    if any((folder / place / name).is_file() for name in ("config.json", "adapter_config.json")):
-        return None
-    return (
-        f"a folder that holds a Hugging Face model (config.json; paths are relative to {folder}), or hf://ORG/NAME: a "
-        "model of the hub"
-    )
+    return f"a folder with the config.json of a model (paths are relative to {folder}), or hf://ORG/NAME of the hub"
 
 
 def _positions(base: str | None, folder: Path) -> int | None:

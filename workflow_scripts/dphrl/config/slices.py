@@ -25,28 +25,14 @@ def canonical(value: BaseModel | Mapping[str, Any]) -> Blocks:
     """The values in JSON types, with keys sorted at every level and models with all their defaults.
 
     Snakemake compares params by `repr`, in which the order of keys and the type of a sequence count.
-
-    Raises `ValueError` for a number that is not finite, `TypeError` for a value without a JSON form.
     """
-    plain: Blocks = json.loads(json.dumps(value, sort_keys=True, allow_nan=False, default=_plain))
+    text = json.dumps(value, sort_keys=True, default=lambda model: model.model_dump(mode="json"))
+    plain: Blocks = json.loads(text)
     return plain
 
 
-def _plain(value: object) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    raise TypeError(f"a configuration slice holds a {type(value).__name__}: expected a model or a JSON value")
-
-
-# Name of the engine of recorded answers.
-REPLAY = "replay"
 # No segment depends on these keys: schedule, seeds and draws are in paths, the others change no result.
 _NOT_IN_TRAIN = {"steps", "segment_steps", "eval_every", "seeds", "draws", "trackers", "keep_state"}
-
-
-def nothing(config: Config) -> Blocks:
-    """Blocks of a stage that depends on no key."""
-    return {}
 
 
 def base(config: Config) -> Blocks:
@@ -89,7 +75,7 @@ def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
     if dataset in config.replay.get(policy, {}):
         # Samples of the refinement follow the pre-samples.
         first = config.sampling.presample.n if plan == "refine" and config.presamples else 0
-        engine = {"name": REPLAY, "first": first, "template": config.prompts.template}
+        engine = {"name": "replay", "first": first, "template": config.prompts.template}
         return canonical({"engine": engine, "plan": chosen})
     return canonical({"engine": config.engine.of(plan), "plan": chosen})
 

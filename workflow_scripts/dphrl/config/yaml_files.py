@@ -1,7 +1,6 @@
-"""Files of a configuration: reading them, and merging them in their order."""
+"""Reading the files of a configuration, and merging them in their order."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import yaml
 from dphrl.config.errors import ConfigError, Problem, show
 
 Keys = Mapping[str, Any]
-Files = dict[Path, dict[str, Any]]
 
 
 class _Loader(yaml.SafeLoader):
@@ -45,11 +43,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return block
 
 
-def read_files(paths: Iterable[Path]) -> Files:
-    """The content of each file, in the order in which they are merged. Raises `ConfigError` as `read_yaml` does."""
-    return {path: read_yaml(path) for path in paths}
-
-
 def merged(*blocks: Keys) -> dict[str, Any]:
     """One block of all: a later value wins, inner blocks are merged, and null removes an inner block.
 
@@ -69,25 +62,3 @@ def _merged(earlier: Keys, later: Keys) -> dict[str, Any]:
         else:
             block[key] = value
     return block
-
-
-def name_files(error: ConfigError, files: Files) -> ConfigError:
-    """The error with all files in its first line; of several files, each problem names the last one with its key."""
-    problems = error.problems
-    if len(files) > 1:
-        problems = tuple(replace(problem, file=problem.file or _last_file(problem.path, files)) for problem in problems)
-    return ConfigError(problems, ", ".join(map(str, files)))
-
-
-def _last_file(path: str, files: Files) -> str:
-    """The last file with the key at a dotted path; empty if none has it, such as for a default."""
-    keys = path.partition("[")[0].split(".")
-    return next((str(file) for file in reversed(files) if _has(files[file], keys)), "")
-
-
-def _has(block: Any, keys: list[str]) -> bool:
-    for key in keys:
-        if not isinstance(block, Mapping) or key not in block:
-            return False
-        block = block[key]
-    return True

@@ -8,10 +8,9 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from pydantic import ValidationError
 from tqdm import tqdm
 
-from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.data.records import parts_of
 from dphrl.data.sample_files import SampleFile, read_samples
 from dphrl.diagnose.comparison import Comparison, KError, diagnose
@@ -30,13 +29,9 @@ def run(options: Namespace) -> int:
     """Read, judge, compare, print and write; the exit status.
 
     Raises:
-        ArgumentError: a style, k or the name of a model is not possible.
+        ArgumentError: k or the name of a model is not possible.
     """
-    try:
-        rules = tuple(StyleRule(name=name, prefix=prefix) for name, prefix in options.styles)
-        EvaluateConfig(styles={"samples": rules})
-    except ValidationError as error:
-        raise ArgumentError(None, f"--styles: {error.errors()[0]['msg']}") from error
+    rules = tuple(StyleRule(name=name, prefix=prefix) for name, prefix in options.styles)
     files, trainings, hotter = _read(options)
     named = dict(zip(policy_names(files), files, strict=True))
     if taken := named.keys() & trainings.keys():

@@ -95,8 +95,8 @@ def at_equal_mean(study: Study) -> pl.DataFrame:
     """
     rows: list[dict[str, object]] = []
     for endpoint in study.config.claims.primary:
-        if endpoint.at_mean is None:
-            continue
+        if endpoint.at_mean is None or not endpoint.metric.startswith("pass@"):
+            continue  # the table of claims refuses a metric that was not measured
         policies = [policy for policy in study.policies if policy.key.dataset == endpoint.dataset]
         inside = np.ones(policies[0].rows.height, dtype=bool)
         if endpoint.level is not None:

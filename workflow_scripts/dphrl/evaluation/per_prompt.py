@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from dphrl.config.blocks.data import MATH
-from dphrl.config.blocks.evaluation import OTHER_STYLE, StyleRule
+from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.parquet import by_prompts
 
@@ -14,6 +14,7 @@ _KEY = SCHEMAS["rollouts"].key
 _JUDGED = ("verdict", "correct", "answer_class", "program_class", "reads_table")
 # Columns in which styles are looked for, in this order.
 _STYLED = ("text", "extracted")
+_OTHER_STYLE = "other"
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 # The lists of an evaluation, each with its column of the samples.
 _CLASS_LISTS = {"answers": "answer_class", "programs": "program_class", "skeletons": "skeleton"}
@@ -103,9 +104,9 @@ def evaluate(
     Args:
         rollouts: prompt_id, sample_index (greedy = -1 for all prompts or none, samples 0..n-1), text.
         verdicts: prompt_id, sample_index and the columns of `_JUDGED`: one row for each rollout.
-        styles: rules tried in order on the text after leading white space, and if none matches on the answer that the
-            scorer extracted from it; else the style is "other" (arXiv 2509.07430, appendix B). Without rules `styles`
-            is an empty list and both counts are 0.
+        styles: the longest prefix of the text after leading white space decides, and if none matches the longest of
+            the answer that the scorer extracted; else the style is "other" (arXiv 2509.07430, appendix B). Without
+            rules `styles` is an empty list and both counts are 0.
         shape: of the dataset, where these are some of its prompts; None: they are all.
 
     Returns:
@@ -238,15 +239,15 @@ def _rows_of(rows: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
 
 
 def style_of(rules: Sequence[StyleRule]) -> pl.Expr:
-    """The style of each row: the first rule whose prefix begins the text, else the extracted answer.
+    """The style of each row: the rule with the longest prefix of the text, else of the extracted answer.
 
     "other" where none matches; null without rules.
     """
-    style = pl.lit(OTHER_STYLE if rules else None, pl.String)
+    style = pl.lit(_OTHER_STYLE if rules else None, pl.String)
     # A response in a code fence begins with the fence, its answer with the SQL.
     for column in reversed(_STYLED) if rules else ():
         text = pl.col(column).str.strip_chars_start()
-        for rule in reversed(rules):
+        for rule in sorted(rules, key=lambda rule: len(rule.prefix)):
             style = pl.when(text.str.starts_with(rule.prefix)).then(pl.lit(rule.name)).otherwise(style)
     return style
 
@@ -254,10 +255,10 @@ def style_of(rules: Sequence[StyleRule]) -> pl.Expr:
 def unmatched_styles(evaluation: pl.LazyFrame) -> str | None:
     """A warning where most samples have no style of the configuration; None otherwise."""
     style = pl.col("styles").explode()
-    other, samples = evaluation.select((style == OTHER_STYLE).sum(), style.count().alias("n")).collect().row(0)
+    other, samples = evaluation.select((style == _OTHER_STYLE).sum(), style.count().alias("n")).collect().row(0)
     if not samples or 2 * other <= samples:
         return None
-    return f"WARNING: {other} of {samples} samples begin with no prefix of evaluate.styles and count as '{OTHER_STYLE}'"
+    return f"WARNING: {other} of {samples} samples begin with no prefix of evaluate.styles and are '{_OTHER_STYLE}'"
 
 
 def _distinct(values: pl.Expr) -> pl.Expr:

@@ -6,7 +6,6 @@ from pathlib import Path
 import polars as pl
 from tabulate import tabulate
 
-from dphrl.config.notices import trained_on
 from dphrl.evaluation.methods import in_order, label
 from dphrl.report.headline import Headline, last_steps, main_metrics, metric_name, value_text
 from dphrl.store.layout import Layout
@@ -21,7 +20,6 @@ def ending(layout: Layout, current: Collection[str]) -> str:
     if str(page) not in current or not (page.exists() and headline.exists()):
         return ""
     lines = [results(read_table(headline, "headline"), layout.config.evaluate.datasets)]
-    lines += [f"Note: {note}" for note in trained_on(layout.config)]
     if str(audit) in current and audit.exists():
         lines.append(f"The audit: all files are as they were written, {audit.resolve()}")
     return visible("\n".join(["", *lines, f"The report, with intervals: {page.resolve()}"]))

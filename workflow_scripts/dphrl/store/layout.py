@@ -123,8 +123,15 @@ class Layout:
         return list(dict.fromkeys([DRAW, *(self.draw(end.method, end.seed) for end in self.trained())]))
 
     def draw(self, method: str, seed: int) -> str:
-        """The draw that a training uses."""
-        return f"s{seed}" if self.config.own_draw(method, seed) else DRAW
+        """The draw that a training uses: of its seed, or of the run's seed (`train.draws`).
+
+        A method that rolls out all prompts needs no draw of its own, unless samples decide which prompts are dropped.
+        """
+        config = self.config
+        dropped = config.partition.drop_all_wrong or config.partition.on_reject == "discard"
+        per_seed = config.train.draws == "per_seed" and not config.replays_training_set
+        own = per_seed and seed != config.train.seeds[0] and (config.methods[method].needs_draw or dropped)
+        return f"s{seed}" if own else DRAW
 
     def draw_of(self, wildcards: Mapping[str, str]) -> str:
         """The draw of a job of a training."""

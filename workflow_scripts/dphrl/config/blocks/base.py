@@ -1,9 +1,8 @@
 """The base class of all blocks."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
@@ -17,13 +16,3 @@ class Block(BaseModel):
     """A block of the configuration: unknown keys are refused, instances are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _reject_bool_for_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """YAML reads yes, no, on and off as booleans, which pydantic would accept as 1 and 0."""
-        if isinstance(value, bool) and info.field_name:
-            annotation = cls.model_fields[info.field_name].annotation
-            if {annotation, *get_args(annotation)} & {int, float}:
-                raise PydanticCustomError("number_expected", "a number, not true or false")
-        return value

@@ -1,16 +1,14 @@
 """The blocks `evaluate` and `report`: evaluation sets, metrics, intervals and claims, and the texts of the page."""
 
-import re
-from itertools import combinations
-from typing import Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field
 
 from dphrl.config.blocks.base import Block, Count, Positive, Text
 
-OTHER_STYLE = "other"
 Relation = Literal["higher", "lower", "equal"]
 Role = Literal["in_domain", "cross_domain", "out_of_domain"]
+_ASCENDING = AfterValidator(lambda numbers: tuple(sorted(set(numbers))))
 PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama-math", "qwen-math"]
 
 
@@ -23,15 +21,6 @@ class StyleRule(Block):
         description="Text that responses of this style, or the answers extracted from them, start with; case matters.",
         examples=["WITH"],
     )
-
-    @field_validator("name")
-    @classmethod
-    def _name_is_not_reserved(cls, name: str) -> str:
-        if name == OTHER_STYLE:
-            raise ValueError(
-                f"the name {OTHER_STYLE!r} is reserved for responses that match no prefix: choose another name"
-            )
-        return name
 
 
 class BootstrapConfig(Block):
@@ -65,15 +54,6 @@ class EndpointConfig(Block):
         """The metric's name in tables/comparisons."""
         return self.metric if self.at_mean is None else f"{self.metric} at mean {self.at_mean:g}"
 
-    @model_validator(mode="after")
-    def _equal_means_are_of_two_trained_methods(self) -> Self:
-        if self.at_mean is not None:
-            if not re.fullmatch(r"pass@\d+", self.metric):
-                raise ValueError(f"at_mean needs a metric pass@k, not {self.metric!r}")
-            if "base" in (self.method, self.against):
-                raise ValueError("at_mean compares two trained methods: the base has one mean accuracy")
-        return self
-
 
 class ClaimsConfig(Block):
     """How claims are decided."""
@@ -92,22 +72,22 @@ class EvaluateConfig(Block):
     """Configuration of the block `evaluate`."""
 
     datasets: tuple[str, ...] = Field(("bird", "spider"), min_length=1, description="Names of the evaluation sets.")
-    k: tuple[Count, ...] = Field(
+    k: Annotated[tuple[Count, ...], _ASCENDING] = Field(
         (1, 2, 4, 8, 16),
         min_length=1,
-        description="Values of k for pass@k, ascending. A dataset uses those up to its number of samples "
+        description="Values of k for pass@k. A dataset uses those up to its number of samples "
         "(sampling.evaluate); headline tables show the two largest.",
     )
-    hotter: tuple[Positive, ...] = Field(
+    hotter: Annotated[tuple[Positive, ...], _ASCENDING] = Field(
         (),
-        description="Higher temperatures, ascending, for instance [1.3, 1.6]. After its last step each policy but the "
+        description="Higher temperatures, for instance [1.3, 1.6]. After its last step each policy but the "
         "base and recorded answers is drawn at each of them too, and the report says whether that recovers lost "
         "coverage (docs/diagnose.md); []: none.",
     )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
         {},
-        description="Solution styles by task; the first prefix that the response matches decides, else the first that "
-        "its extracted answer matches; no match gives 'other'.",
+        description="Solution styles by task. The longest prefix of the response decides, else the longest of its "
+        "extracted answer; no match gives 'other'.",
     )
     bootstrap: BootstrapConfig = Field(BootstrapConfig(), description="Intervals, by resampling prompts.")
     against: tuple[str, ...] = Field(
@@ -125,33 +105,6 @@ class EvaluateConfig(Block):
         description="Experiment of the paper that this run reproduces, by the name of its file in config/experiments: "
         "tables and figures then show the published numbers next to the measured ones; null: none.",
     )
-
-    @field_validator("datasets")
-    @classmethod
-    def _datasets_are_distinct(cls, datasets: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(datasets)) != len(datasets):
-            raise ValueError(f"{list(datasets)} names a dataset twice: name each once")
-        return datasets
-
-    @field_validator("k", "hotter")
-    @classmethod
-    def _numbers_are_ascending(cls, numbers: tuple[float, ...]) -> tuple[float, ...]:
-        if list(numbers) != sorted(set(numbers)):
-            raise ValueError(f"{list(numbers)} is not strictly ascending: write {sorted(set(numbers))}")
-        return numbers
-
-    @model_validator(mode="after")
-    def _every_style_is_reachable(self) -> Self:
-        for task, rules in self.styles.items():
-            for earlier, rule in combinations(rules, 2):
-                if rule.name == earlier.name:
-                    raise ValueError(f"styles.{task} names {rule.name!r} twice: name each style once")
-                if rule.prefix.startswith(earlier.prefix):
-                    raise ValueError(
-                        f"styles.{task}: {rule.name!r} can never match, as {earlier.name!r} before it takes every"
-                        f" response that starts with {earlier.prefix!r}: put {rule.name!r} first"
-                    )
-        return self
 
 
 class SamplesConfig(Block):

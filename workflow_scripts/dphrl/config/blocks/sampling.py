@@ -1,9 +1,8 @@
 """The blocks `engine`, `sampling` and `hardware`: how responses are drawn, and the machine for drawing and training."""
 
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Text, Whole
 
@@ -39,12 +38,6 @@ class EngineConfig(Block):
         description="In sampling on a GPU: a response does not depend on other responses of the same batch; slower. "
         "Needs vllm. On a CPU no response ever does. Training ignores it: it would slow down the trainer too.",
     )
-
-    @model_validator(mode="after")
-    def _batch_invariant_needs_vllm(self) -> Self:
-        if self.batch_invariant and {self.name_of(plan) for plan in get_args(Plan)} != {"vllm"}:
-            raise PydanticCustomError("batch_invariant_needs_vllm", "batch_invariant false: only vllm has it")
-        return self
 
     def name_of(self, stage: DrawingStage) -> EngineName:
         """The engine of a stage."""

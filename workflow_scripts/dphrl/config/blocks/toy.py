@@ -1,11 +1,11 @@
 """The block `toy`: the embedded world and its base model."""
 
 import math
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from dphrl.config.blocks.base import Block, Count, Text, Whole
+from dphrl.config.blocks.base import Block, Count, Whole
 from dphrl.config.blocks.policy import SupervisedOptimizer, SupervisedTraining
 
 _Part = Annotated[float, Field(ge=0, le=1)]
@@ -21,21 +21,15 @@ class ToyQuestions(Block):
 
 
 class ToyStrata(Block):
-    """Shares of the three strata of questions; they sum to 1."""
+    """Shares of the three strata of questions, in proportion to their sum."""
 
     plain: _Part = Field(0.33, description="Questions that every annotator answers right, but for slips.")
     noisy: _Part = Field(0.27, description="Questions that every annotator often answers wrong.")
     ambiguous: _Part = Field(0.40, description="Questions that do not say which of five readings is right.")
 
-    @model_validator(mode="after")
-    def _sum_is_one(self) -> Self:
-        if not math.isclose(total := self.plain + self.noisy + self.ambiguous, 1.0):
-            raise ValueError(f"plain + noisy + ambiguous is {total:g}: shares of the strata must sum to 1")
-        return self
-
     def numbers(self, questions: int) -> dict[str, int]:
         """The questions divided by stratum: numbers rounded down, then one more for each of the largest remainders."""
-        exact = {name: share * questions for name, share in self}
+        exact = {name: share * questions / (self.plain + self.noisy + self.ambiguous) for name, share in self}
         numbers = {name: math.floor(round(number, 9)) for name, number in exact.items()}
         for name in sorted(exact, key=lambda name: numbers[name] - exact[name])[: questions - sum(numbers.values())]:
             numbers[name] += 1
@@ -50,24 +44,10 @@ class ToyModel(Block):
     heads: Count = Field(4, description="Number of attention heads; width / heads must be even.")
     feed_forward: int = Field(352, ge=8, description="Size of the feed-forward layer.")
 
-    @model_validator(mode="after")
-    def _head_size_is_even(self) -> Self:
-        if self.width % (2 * self.heads):
-            raise ValueError(f"toy.model: width {self.width} must be a multiple of 2 x heads = {2 * self.heads}")
-        return self
-
 
 class ToyConfig(Block):
     """Configuration of the block `toy`."""
 
-    # The keys of the file replace this key when a configuration is loaded, so no footer records it.
-    world: Text | None = Field(
-        None,
-        exclude=True,
-        description="YAML file with further keys of this block, relative to the folder in which Snakemake runs. Keys "
-        "next to `world` win. null: none.",
-        examples=["config/world.yaml"],
-    )
     seed: Whole = Field(1, description="Seed of the world (databases, questions, corpus) and of the base model.")
     questions: ToyQuestions = Field(ToyQuestions(), description="Number of questions of each split.")
     train_strata: ToyStrata = Field(ToyStrata(), description="Shares of the strata among the training questions.")

@@ -1,18 +1,8 @@
 """The blocks `policy`, `partition`, `reference`, `train` and `methods`: from the base model to trained policies."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic import Field, StringConstraints
 
 from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Whole
 
@@ -34,13 +24,6 @@ class PartitionConfig(Block):
         "Nothing is pre-sampled then, unless train.probe.prompts is above 0.",
         examples=[{"pef": "data/train_correct.jsonl", "exp": "data/train_wrong.jsonl"}],
     )
-
-    @field_validator("given")
-    @classmethod
-    def _both_files(cls, given: dict[str, str]) -> dict[str, str]:
-        if len(given) == 1:
-            raise ValueError(f"{given} names one file: name both, pef and exp")
-        return given
 
 
 class ReferenceConfig(Block):
@@ -126,64 +109,18 @@ class TrainConfig(Block):
         (), description="Live trackers of metrics, in addition to the parquet table; each needs its Python package."
     )
 
-    @model_validator(mode="after")
-    def _seeds_are_distinct(self) -> Self:
-        if len(set(self.seeds)) < len(self.seeds):
-            raise PydanticCustomError("seeds_repeated", "each seed once in `seeds`")
-        return self
-
-    @model_validator(mode="after")
-    def _tis_needs_untruncated_sampling(self) -> Self:
-        if self.tis_cap is not None and (self.top_p < 1 or self.temperature != 1):
-            raise PydanticCustomError(
-                "tis_needs_untruncated_sampling",
-                "top_p 1 and temperature 1 with tis_cap: pi_old and pi_sampler must be the same softmax",
-            )
-        return self
-
 
 DivergenceName = Literal["forward_kl", "js", "alpha", "js_definition", "reverse_kl"]
 Estimator = Literal["k3", "k1", "k2", "exact", "reward_k1", "to_go"]
-PAPER_ETA = {"forward_kl": 0.01, "js": 0.2, "alpha": 0.01, "js_definition": 0.2, "reverse_kl": 0.01}
-ESTIMATORS: dict[str, tuple[Estimator, ...]] = {
-    "forward_kl": ("k3", "k1"),
-    "js_definition": ("k3", "exact"),
-    "reverse_kl": ("k3", "k2", "reward_k1", "to_go"),
-}
 # A function of the user, in place of a name. It takes the keys of a divergence on stored responses.
 OWN = "FILE.py:NAME"
-# Losses on rollouts that each form of `off_policy` corrects, by divergence and estimator.
-OFF_POLICY = {
-    "weight": {("reverse_kl", "k3"), ("reverse_kl", "k2"), ("js_definition", "k3"), ("js_definition", "exact")},
-    "differentiate": {("reverse_kl", "k3")},
-}
-ALL = (*PAPER_ETA, OWN)
-REHEARSED = tuple(name for name in ALL if name != "reverse_kl")
-# A key acts only with these divergences.
-NEEDS = {
-    "estimator": tuple(ESTIMATORS),
-    "js_scale": ("js",),
-    "alpha": ("alpha",),
-    "js_beta": ("js_definition",),
-    "off_policy": ("reverse_kl", "js_definition"),
-    "topk_estimator": REHEARSED,
-    "eta": ALL,
-    "l_cap": ALL,
-}
+DIVERGENCES = (*get_args(DivergenceName), OWN)
+REHEARSED = tuple(name for name in DIVERGENCES if name != "reverse_kl")
 
 
 def _paper_eta(data: dict[str, Any]) -> float:
     chosen = data.get("divergence")
-    return PAPER_ETA.get(chosen, 0.01) if chosen else 0.0
-
-
-def _name_or_function(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """One error in place of one for each form that a divergence can have."""
-    try:
-        return check(value)
-    except ValidationError:
-        names = ", ".join(map(repr, ALL[:-1]))
-        raise PydanticKnownError("literal_error", {"expected": f"{names}, a function {OWN} or null"}) from None
+    return 0.0 if chosen is None else 0.2 if chosen in ("js", "js_definition") else 0.01
 
 
 OwnFunction = Annotated[str, StringConstraints(pattern=r"^.+\.py:[A-Za-z_]\w*$")]
@@ -207,7 +144,7 @@ class MethodConfig(Block):
     rollout_on: Literal["all", "exp"] = Field(
         "exp", description="Rollout prompts: all (the training set) or exp (D_exp)."
     )
-    divergence: Annotated[DivergenceName | OwnFunction | None, WrapValidator(_name_or_function)] = Field(
+    divergence: DivergenceName | OwnFunction | None = Field(
         None,
         description="Divergence from the reference. forward_kl, js and alpha use the stored responses of D_pef; "
         "js_definition uses them for one half and the rollouts for the other; reverse_kl uses the rollouts. The last "
@@ -287,39 +224,15 @@ class MethodConfig(Block):
     )
     lora: LoraConfig | None = Field(None, description="Train low-rank adapters; null: train all weights.")
 
-    @model_validator(mode="after")
-    def _every_key_has_an_effect(self) -> Self:
-        for key, allowed in self._without_effect():
-            raise PydanticCustomError("key_without_effect", "{allowed}", {"key": key, "allowed": allowed})
-        return self
-
-    def _without_effect(self) -> Iterator[tuple[str, str]]:
-        """Each key that changes nothing beside the others, and the values that it can have."""
-        chosen, fields = self._form or "null", type(self).model_fields
-        for key, names in NEEDS.items():
-            default = 0.0 if key == "eta" else fields[key].default
-            if chosen not in names and getattr(self, key) != default:
-                yield key, f"no such key here: it has an effect only with divergence {' or '.join(names)}, not {chosen}"
-        estimators = ESTIMATORS.get(chosen, ("k3",))
-        if self.estimator not in estimators:
-            yield "estimator", f"one of {', '.join(estimators)} for divergence {chosen}"
-        if self.off_policy and (chosen, self.estimator) not in OFF_POLICY[self.off_policy]:
-            forms = " or ".join(" ".join(form) for form in sorted(OFF_POLICY[self.off_policy]))
-            yield "off_policy", f"null: {self.off_policy} is for {forms}, not {chosen} {self.estimator}"
-        if self.off_policy_cap is not None and self.off_policy is None:
-            yield "off_policy_cap", "null, or with off_policy: it caps its rho"
-        if self.advantage and not self.advantage_std:
-            yield "advantage_std", "true: it has no effect with `advantage`, a function of the rewards"
-
     @property
-    def _form(self) -> str | None:
+    def form(self) -> str | None:
         """The name of the divergence, the same for all functions of a user."""
         return OWN if self.divergence and ".py:" in self.divergence else self.divergence
 
     @property
     def functions(self) -> dict[str, str]:
         """The user's functions, FILE.py:NAME, by key."""
-        places = {"divergence": self.divergence if self._form == OWN else None, "advantage": self.advantage}
+        places = {"divergence": self.divergence if self.form == OWN else None, "advantage": self.advantage}
         return {key: place for key, place in places.items() if place}
 
     @property
@@ -330,7 +243,7 @@ class MethodConfig(Block):
     @property
     def rehearses(self) -> bool:
         """Whether it trains on the stored responses of D_pef."""
-        return self._form in REHEARSED
+        return self.form in REHEARSED
 
     @property
     def needs_draw(self) -> bool:
@@ -341,14 +254,6 @@ class MethodConfig(Block):
     def in_advantage(self) -> bool:
         """Whether the divergence is part of the advantages of the policy loss."""
         return self.estimator in ("reward_k1", "to_go")
-
-    @property
-    def curvature(self) -> float | None:
-        """f''(1): near l = 0 the divergence (each half of js_definition) acts as weight * f''(1) / 2 * l^2.
-
-        None for a function of the user.
-        """
-        return {OWN: None, "js": self.js_scale / 2, "js_definition": 0.25}.get(self._form or "", 1.0)
 
     @property
     def needs_reference_model(self) -> bool:
