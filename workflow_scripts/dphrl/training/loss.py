@@ -11,7 +11,7 @@
 | term                                          | computed in                                                 |
 | policy loss                                   | `objective.ppo.policy_loss`                                 |
 | its advantages; k1 and its baseline           | `training.segment`, `objective.advantages`                  |
-| f(u), u = pi_theta / pi_ref                   | `objective.divergences`; of the user: `objective.plug`      |
+| f(u), u = pi_theta / pi_ref                   | `objective.divergences`; `user_functions`                 |
 | f(u) over the reference's top-K tokens        | `objective.topk.topk_value`                                 |
 | eta, beta (Eq. 16) and the means over tokens  | `Objective.loss_weights`, `objective.aggregation`           |
 | importance weights of the policy loss         | `objective.importance.tis_weights`                          |
