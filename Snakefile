@@ -5,11 +5,11 @@ from snakemake.logging import logger
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
-from dphrl.config.yaml_files import merged, read_yaml
 from dphrl.config.load import check_planned, load_config
 from dphrl.config.places import check_files
-from dphrl.store.folder import check_folder
+from dphrl.config.yaml_files import merged, read_yaml
 from dphrl.plan.describe import check_fits
+from dphrl.store.folder import check_folder
 
 # pathvars: 9.12.0, a function as `priority`: 9.17.0, `cache` with named outputs: 9.20.0, pathvars with storage: 9.21.1.
 # No attribute of `workflow` below is documented: tests/workflow/test_oldest.py uses them on this version.

@@ -1,12 +1,12 @@
 # Shared by the rules: pathvars, lists that follow from CONFIG (of the Snakefile), and params of many rules.
 # Numbers of retries and executors: profiles/. A rule without `localrule` is submitted where there is an executor.
-from dphrl.store.code import code_digest, leave_to_jobs
-from dphrl.store.files import remembered_sha256
 from dphrl.config import slices
-from dphrl.store.policy_names import BASE, DRAW
-from dphrl.store.layout import Layout
 from dphrl.plan.limits import Limits
 from dphrl.report import contents
+from dphrl.store.code import code_digest, leave_to_jobs
+from dphrl.store.files import remembered_sha256
+from dphrl.store.layout import Layout
+from dphrl.store.policy_names import BASE, DRAW
 
 leave_to_jobs()
 LAYOUT = Layout(CONFIG)

@@ -2,11 +2,11 @@
 import snakemake
 from snakemake.logging import logger
 
+from dphrl.config.notices import notices
+from dphrl.data.partition_counts import shortages
+from dphrl.report.ending import ending
 from dphrl.store.files import from_the_future
 from dphrl.store.manifest import remove_folders
-from dphrl.config.notices import notices
-from dphrl.report.ending import ending
-from dphrl.data.partition_counts import shortages
 
 
 onstart:
