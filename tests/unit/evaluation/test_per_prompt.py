@@ -246,7 +246,7 @@ def test_the_bytes_are_those_of_the_whole_table(tmp_path: Path, programs: bool, 
     parts = list(evaluate_parts(*lazy, PLAIN))
     assert len(parts) > 3
     path = tmp_path / "evaluated"
-    job.write_parts(parts, "evaluation", str(path))
+    job.write(parts, "evaluation", str(path))
     in_parts, whole = path.read_bytes(), _whole(tables)
     job.write(whole, "evaluation", str(path))
     assert path.read_bytes() == in_parts

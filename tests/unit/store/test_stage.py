@@ -8,11 +8,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from raw_tables import rows_digest
 
 from dphrl.store.code import CodeChangedError, code_digest, project_commit
 from dphrl.store.files import sha256_file
 from dphrl.store.manifest import manifest_digest, names_digest, read_manifest, write_manifest
-from dphrl.store.parquet import content_digest, read_footer, read_table, shards_digest, write_table
+from dphrl.store.parquet import read_footer, read_table, shards_digest, write_table
 from dphrl.store.schema import SchemaError
 from dphrl.store.stage import Stage, library_version
 
@@ -46,7 +47,7 @@ def test_every_output_names_its_inputs(tmp_path: Path) -> None:
     stage.write(METRICS, "metrics", str(run / "tables/out.parquet"))
 
     footer = read_footer(run / "tables/out.parquet")
-    of_shards = [content_digest(METRICS[i], "metrics") for i in range(2)]
+    of_shards = [rows_digest(METRICS[i], "metrics") for i in range(2)]
     assert sorted(footer) == [
         *("code", "config", "digest", "file_sha256", "inputs", "libraries", "made_by", "path"),
         *("rows", "schema", "seed", "stage", "version"),
@@ -149,7 +150,7 @@ def test_a_file_that_a_table_lists_is_compared_with_its_footer(tmp_path: Path) -
         tensors.write_text("tensors")
 
     stage = _stage()
-    stage.write_parts(parts(), "metrics", str(index), files=str(tensors))
+    stage.write(parts(), "metrics", str(index), files=[str(tensors)])
     assert read_footer(index)["files"] == {tensors.name: {"size": 7, "sha256": sha256_file(tensors)}}
     assert stage.file("reference", str(tensors), listed_by=str(index)) == tensors
     assert stage.inputs == {"reference": {"paths": [tensors.name], "digest": sha256_file(tensors)}}

@@ -7,7 +7,6 @@ its rows: the writer checked these.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,32 +36,18 @@ _MARK, _HEX = b'"file_sha256": "', 64
 _UNREADABLE = (OSError, ValueError, KeyError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
-def content_digest(frame: pl.DataFrame, schema: str) -> str:
-    """Hex sha256 over the rows in key order, as JSON lines: the same for any encoding or row group size."""
-    return _digest(SCHEMAS[schema].conform(frame, f"content digest of {schema}"))
-
-
-def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[str, Any]) -> None:
-    """Check `frame` against its schema and write it sorted by key, with its footer, atomically.
-
-    Raises:
-        SchemaError: the frame breaks the schema; nothing is written.
-    """
-    rows = SCHEMAS[schema].conform(frame, str(path))
-    with replacing(path) as temporary:
-        metadata = _metadata(schema, rows.height, _digest(rows), footer)
-        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata)
-        seal(temporary)
-
-
-def write_parts(
-    parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: Mapping[str, Any], files: Sequence[Path] = ()
+def write_table(
+    rows: pl.DataFrame | Iterable[pl.DataFrame],
+    schema: str,
+    path: Path,
+    footer: Mapping[str, Any],
+    files: Sequence[Path] = (),
 ) -> None:
-    """As `write_table`, for a table that comes in parts, in key order; the bytes do not depend on the parts.
-
-    The parts are kept in a temporary folder until the last one is there.
+    """Check a table against its schema and write it sorted by key, with its footer, atomically.
 
     Args:
+        rows: the table, or its parts in key order; the bytes do not depend on the parts. They are kept in a temporary
+            folder until the last one is there, as the digest of all rows is in the footer.
         files: files in the folder of the table that are complete after the last part; the footer lists them.
 
     Raises:
@@ -71,33 +56,26 @@ def write_parts(
     declared, digest = SCHEMAS[schema], hashlib.sha256()
     with replacing(path) as temporary, TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
         kept: list[Path] = []
-        rows, last = 0, None
-        for part in parts:
+        height, last = 0, None
+        for part in [rows] if isinstance(rows, pl.DataFrame) else rows:
             conformed = declared.conform(part, str(path))
             last = _last_key(conformed, schema, last, path)
-            rows += conformed.height
-            for lines in _json_lines(conformed):
-                digest.update(lines)
+            height += conformed.height
+            for some in conformed.iter_slices(_DIGESTED):
+                digest.update(some.write_ndjson().encode())
             kept.append(Path(folder, f"{len(kept)}.parquet"))
             conformed.write_parquet(kept[-1], compression="uncompressed")
         whole = pl.scan_parquet(kept, glob=False) if kept else pl.LazyFrame(schema=declared.columns)
-        more = {"files": {file.name: listed(file) for file in files}} if files else {}
-        metadata = _metadata(schema, rows, digest.hexdigest(), {**footer, **more})
-        whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
-        seal(temporary)
+        facts = {"schema": schema, "version": declared.version, "rows": height, "digest": digest.hexdigest(), **footer}
+        if files:
+            facts["files"] = {file.name: listed(file) for file in files}
+        # The last value is a placeholder for the sha256 of the file.
+        text = f'{json.dumps(facts, sort_keys=True)[:-1]}, {_MARK.decode()}{"0" * _HEX}"}}'
+        whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata={_FOOTER: text}, engine="streaming")
+        _seal(temporary)
 
 
-def _metadata(schema: str, rows: int, digest: str, footer: Mapping[str, Any]) -> dict[str, str]:
-    facts = {"schema": schema, "version": SCHEMAS[schema].version, "rows": rows, "digest": digest, **footer}
-    return {_FOOTER: footer_text(facts)}
-
-
-def footer_text(facts: Mapping[str, Any]) -> str:
-    """A footer as JSON whose last value is a placeholder of 64 zeros: `seal` writes the sha256 of the file there."""
-    return f'{json.dumps(facts, sort_keys=True)[:-1]}, {_MARK.decode()}{"0" * _HEX}"}}'
-
-
-def seal(path: Path) -> None:
+def _seal(path: Path) -> None:
     """Replace the placeholder in the footer of a table by the sha256 of all other bytes of the file.
 
     So a changed byte is found before the file is decoded: some damage makes a parquet reader ask for so much memory
@@ -234,18 +212,3 @@ def _last_key(rows: pl.DataFrame, schema: str, last: tuple[Any, ...] | None, pat
     if last is not None and first <= last:
         raise SchemaError(f"{path}: key {key} repeats or is out of order: {first} comes after {last}")
     return end
-
-
-def _digest(rows: pl.DataFrame) -> str:
-    digest = hashlib.sha256()
-    for lines in _json_lines(rows):
-        digest.update(lines)
-    return digest.hexdigest()
-
-
-def _json_lines(rows: pl.DataFrame) -> Iterator[memoryview]:
-    """The rows as the bytes that their digest is made of."""
-    for some in rows.iter_slices(_DIGESTED):
-        buffer = io.BytesIO()
-        some.write_ndjson(buffer)
-        yield buffer.getbuffer()

@@ -17,7 +17,7 @@ from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.code import project_commit, verify_code
 from dphrl.store.files import remembered_sha256, sha256_file
 from dphrl.store.manifest import folder_of, manifest_digest, names_digest, read_manifest, write_manifest
-from dphrl.store.parquet import check_listed, table_digest, write_parts, write_table
+from dphrl.store.parquet import check_listed, table_digest, write_table
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
 Timing = tuple[str, float, int | None]
@@ -189,15 +189,11 @@ class Stage:
         """The path of an output in the run, and the version of this project."""
         return {"path": self._place(Path(path)), "made_by": f"dphrl {library_version('dphrl')}"}
 
-    def write(self, frame: pl.DataFrame, schema: str, path: str) -> None:
-        """Write a table with this stage's footer."""
-        write_table(frame, schema, Path(path), self._footer_of(path))
-
-    def write_parts(
-        self, parts: Iterable[pl.DataFrame], schema: str, path: str, files: str | Sequence[str] = ()
+    def write(
+        self, rows: pl.DataFrame | Iterable[pl.DataFrame], schema: str, path: str, files: Sequence[str] = ()
     ) -> None:
-        """Write a table that comes in parts, in key order; its footer lists `files`, complete after the last part."""
-        write_parts(parts, schema, Path(path), self._footer_of(path), _files(files))
+        """Write a table, whole or in parts, with this stage's footer; the arguments are as in `write_table`."""
+        write_table(rows, schema, Path(path), self._footer_of(path), _files(files))
 
     def write_manifest(self, path: str, digests: Mapping[str, str] | None = None, **facts: Any) -> None:
         """Write the manifest of the folder next to it, with this stage's footer; `digests` as there."""
