@@ -14,8 +14,8 @@ from small_run import FINAL, INDEX, SmallRun
 from dphrl.cli import main
 from dphrl.report.audit import AuditError, audit_run, render_page, require_sound
 from dphrl.report.audit_files import NoRunError
-from dphrl.store.files import remembered_sha256, visible_files
-from dphrl.store.manifest import read_manifest, read_sums
+from dphrl.store.files import visible_files
+from dphrl.store.manifest import read_sums, verified_manifest
 
 
 def test_a_sound_run_passes_before_and_after_its_end(small_run: SmallRun) -> None:
@@ -40,12 +40,12 @@ def test_a_flipped_byte_under_an_unchanged_time_is_named_by_the_audit_alone(
     monkeypatch.chdir(small_run.root)
     Path(".snakemake").mkdir()
     manifest, weights = Path("policies/base.json"), Path("policies/base/model.safetensors")
-    read_manifest(manifest, digest=remembered_sha256)
+    verified_manifest(manifest)
     before = str(weights.stat().st_ctime_ns)
     flip_byte(weights)
     for entry in Path(".snakemake/dphrl-sha256").iterdir():
         entry.write_text(entry.read_text().replace(before, str(weights.stat().st_ctime_ns)))
-    read_manifest(manifest, digest=remembered_sha256)
+    verified_manifest(manifest)
     (text,) = audit_run(small_run.root).faults[str(weights)]
     assert text == (f"{weights}: not the file that {manifest} lists; delete {manifest} and run snakemake again")
 

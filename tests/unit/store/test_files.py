@@ -25,6 +25,7 @@ from dphrl.store.manifest import (
     manifest_digest,
     read_manifest,
     remove_folders,
+    verified_manifest,
     write_manifest,
 )
 
@@ -158,8 +159,9 @@ def test_links_to_another_model_replace_the_old(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Path:
+def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The manifest of a folder with two files, one of them in a subfolder, and hidden ones."""
+    monkeypatch.chdir(tmp_path)
     folder = tmp_path / "policies" / "step4"
     (folder / "below").mkdir(parents=True)
     (folder / "model.safetensors").write_text("weights")
@@ -247,9 +249,9 @@ def test_a_folder_that_is_not_as_listed_is_refused(policy: Path, file: str, text
     else:
         path.write_text(text)
     with pytest.raises(ManifestError) as error:
-        read_manifest(policy)
+        verified_manifest(policy)
     assert str(error.value).startswith(f"{path}: {message}")
-    assert read_manifest(policy, verify=False) == json.loads(policy.read_text())
+    assert read_manifest(policy) == json.loads(policy.read_text())
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"files": {}}', b"\xff"])

@@ -8,7 +8,7 @@ import pytest
 
 from dphrl.store import files
 from dphrl.store.files import remembered_sha256, sha256_file
-from dphrl.store.manifest import ManifestError, read_manifest, write_manifest
+from dphrl.store.manifest import ManifestError, verified_manifest, write_manifest
 
 # Longer than a tick of a file system's clock: the two writes of a test are at different times.
 TICK = 0.05
@@ -41,7 +41,7 @@ def policy(hashed: list[int], tmp_path: Path) -> Path:
 
 
 def _read(policy: Path) -> None:
-    read_manifest(policy, digest=remembered_sha256)
+    verified_manifest(policy)
 
 
 def test_the_second_reading_of_a_manifest_reads_no_file_of_its_folder(policy: Path, hashed: list[int]) -> None:

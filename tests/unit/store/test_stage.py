@@ -134,7 +134,7 @@ def test_files_that_were_hashed_while_written_are_not_read_for_their_manifest(
     for name in ("model.safetensors", "tokenizer.json"):
         (tmp_path / "policy" / name).write_text("weights")
     _stage().write_manifest(str(tmp_path / "policy.json"), {"model.safetensors": "given", "absent.safetensors": "no"})
-    files = read_manifest(tmp_path / "policy.json", verify=False)["files"]
+    files = read_manifest(tmp_path / "policy.json")["files"]
     assert {name: file["sha256"] for name, file in files.items()} == {
         "model.safetensors": "given",
         "tokenizer.json": "read",

@@ -97,7 +97,7 @@ class Run:
         if schema is None and kind.schema != "manifest":
             return None
         try:
-            footer = read_footer(file, verify=self.is_about(path)) if schema else read_manifest(file, verify=False)
+            footer = read_footer(file, verify=self.is_about(path)) if schema else read_manifest(file)
         except (OSError, ValueError, RecursionError) as error:
             self.damaged(path, str(error).removeprefix(f"{file}: ").removesuffix(_DELETE))
             return None

@@ -57,7 +57,7 @@ def _table(file: Path) -> dict[str, list[str]]:
 
 
 def _manifest(file: Path) -> dict[str, list[str]]:
-    manifest = read_manifest(file, verify=False)
+    manifest = read_manifest(file)
     files = manifest["files"]
     listing = [f"{entry['size']:>12}  {entry['sha256'][:12]}  {name}" for name, entry in sorted(files.items())]
     footer = {name: value for name, value in manifest.items() if name != "files"}

@@ -18,7 +18,7 @@ from typing import Any, Final
 import polars as pl
 
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.files import listed, replacing
+from dphrl.store.files import replacing, size_and_sha256
 from dphrl.store.schema import SchemaError
 
 # Rows of a row group: a reader of a few rows decodes no more than one.
@@ -68,7 +68,7 @@ def write_table(
         whole = pl.scan_parquet(kept, glob=False) if kept else pl.LazyFrame(schema=declared.columns)
         facts = {"schema": schema, "version": declared.version, "rows": height, "digest": digest.hexdigest(), **footer}
         if files:
-            facts["files"] = {file.name: listed(file) for file in files}
+            facts["files"] = {file.name: size_and_sha256(file) for file in files}
         # The last value is a placeholder for the sha256 of the file.
         text = f'{json.dumps(facts, sort_keys=True)[:-1]}, {_MARK.decode()}{"0" * _HEX}"}}'
         whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata={_FOOTER: text}, engine="streaming")

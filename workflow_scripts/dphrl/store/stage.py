@@ -15,8 +15,8 @@ import polars as pl
 
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.code import project_commit, verify_code
-from dphrl.store.files import remembered_sha256, sha256_file
-from dphrl.store.manifest import folder_of, manifest_digest, names_digest, read_manifest, write_manifest
+from dphrl.store.files import sha256_file
+from dphrl.store.manifest import folder_of, manifest_digest, names_digest, verified_manifest, write_manifest
 from dphrl.store.parquet import check_listed, table_digest, write_table
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
@@ -118,10 +118,10 @@ class Stage:
         The content of a file is read again only if its size or its time of change is another one.
 
         Args:
-            below: the part of the folder that the job reads, as in `read_manifest`.
+            below: the part of the folder that the job reads, as in `verified_manifest`.
         """
         path = Path(manifest)
-        self._record(name, [path], manifest_digest(read_manifest(path, digest=remembered_sha256, below=below)))
+        self._record(name, [path], manifest_digest(verified_manifest(path, below)))
         return folder_of(path)
 
     def file(self, name: str, path: str | Path, listed_by: str | None = None) -> Path:
