@@ -18,7 +18,7 @@ JOBS = [
 
 
 rule audit:
-    """The audit of all files, its page and the sha256 of each file. A fault stops the run with a message."""
+    """The audit of all files, and the sha256 of each. A fault stops the run with a message."""
     input:
         # Every file of the run. SHA256SUMS lists them, so a job that is repeated must repeat the audit.
         databases=collect("<results>/databases/{dataset}.parquet", dataset=OWN_DATABASES),
@@ -44,7 +44,6 @@ rule audit:
         page=rules.report.output,
         timings=[*rules.report.input.timings, *collect("<timings>/{job}.parquet", job=JOBS)],
     output:
-        page="<results>/audit/index.html",
         sums="<results>/SHA256SUMS",
         timings="<timings>/audit.parquet",
     log:

@@ -15,7 +15,7 @@ from dphrl.data.partition import candidates, refine
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.policy.batch import Row
 from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
-from dphrl.report.audit_files import PAGE
+from dphrl.report.audit_files import AUDITED
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import sha256_file, visible_files, write_text
 from dphrl.store.manifest import manifest_digest, read_manifest, write_manifest, write_sums
@@ -75,8 +75,9 @@ class SmallRun:
         self._write(path, self.read(path), footer)
 
     def finish(self) -> None:
-        """The page and the list of a finished run, as the rule `audit` leaves them."""
-        write_text(self.root / PAGE, "All files were as they were written.\n")
+        """The timings and the list of a finished run, as the rule `audit` leaves them."""
+        timings = SCHEMAS["timings"].frame([("audit", "total", 1.0, None, None, 1.0)])
+        write_table(timings, "timings", self.root / AUDITED, {"stage": "audit", **written_as(AUDITED)})
         write_sums(self.root, list(visible_files(self.root)), {})
 
 

@@ -15,7 +15,7 @@ from small_run import BASE, CANDIDATES, FINAL, INDEX, TENSORS, TRAINED, SmallRun
 
 from dphrl.cli import main
 from dphrl.report.audit import AuditError, audit_run, require_sound
-from dphrl.report.audit_files import PAGE
+from dphrl.report.audit_files import AUDITED
 from dphrl.store.manifest import SUMS, read_sums
 
 MODEL, WEIGHTS, STATE = f"policies/{BASE}.json", f"policies/{BASE}/model.safetensors", f"states/{TRAINED}.json"
@@ -129,7 +129,7 @@ def test_what_an_earlier_configuration_left_is_no_fault(small_run: SmallRun) -> 
 def test_a_run_without_its_list_is_not_taken_for_unfinished(finished: SmallRun) -> None:
     (finished.root / SUMS).unlink()
     assert failures(finished.root).keys() == {SUMS}
-    (finished.root / PAGE).unlink()
+    (finished.root / AUDITED).unlink()
     assert failures(finished.root) == {}
 
 

@@ -20,8 +20,8 @@ def test_values_are_escaped_in_text_attributes_and_json():
 
 
 def test_a_missing_value_is_an_error():
-    with pytest.raises(UndefinedError, match="'folders' is undefined"):
-        render("audit.html.j2", files=0)
+    with pytest.raises(UndefinedError, match="'samples' is undefined"):
+        render("report.html.j2")
 
 
 @pytest.mark.parametrize("path", sorted(TEMPLATES.iterdir()), ids=lambda path: path.name)

@@ -104,11 +104,11 @@ def _seal_of(path: Path) -> tuple[int, str, str]:
         return at, content[at : at + _HEX].decode(errors="replace"), digest.hexdigest()
 
 
-def read_footer(path: Path, *, verify: bool = True) -> dict[str, Any]:
+def read_footer(path: Path, schema: str | None = None, *, verify: bool = True) -> dict[str, Any]:
     """The footer of a table; with `verify`, after a check of all bytes of the file.
 
     Raises:
-        SchemaError: the file is not a table of this project, or is damaged.
+        SchemaError: the file is not a table of this project or not of `schema`, or is damaged.
     """
     try:
         if verify:
@@ -120,6 +120,12 @@ def read_footer(path: Path, *, verify: bool = True) -> dict[str, Any]:
         raise SchemaError(
             f"{path}: it is not the file that was written ({error}); delete it and run snakemake again"
         ) from error
+    holds = footer.get("schema"), footer.get("version")
+    if schema and holds != (schema, SCHEMAS[schema].version):
+        raise SchemaError(
+            f"{path}: holds {holds[0]!r} version {holds[1]}, expected {schema!r} {SCHEMAS[schema].version};"
+            " delete it and run snakemake again"
+        )
     return footer
 
 
@@ -145,16 +151,9 @@ def table_digest(paths: Sequence[Path], schema: str) -> str:
     Raises:
         SchemaError: a file is damaged, of another schema or version, or does not follow the file before in key order.
     """
-    expected, last, digests = (schema, SCHEMAS[schema].version), None, []
+    last, digests = None, []
     for path in paths:
-        footer = read_footer(path)
-        kind = (footer.get("schema"), footer.get("version"))
-        if kind != expected:
-            raise SchemaError(
-                f"{path}: holds {kind[0]!r} version {kind[1]}, expected {schema!r} {expected[1]};"
-                " delete it and run snakemake again"
-            )
-        digests.append(footer["digest"])
+        digests.append(read_footer(path, schema)["digest"])
         if len(paths) > 1:
             keys = pl.scan_parquet(path, glob=False).select(SCHEMAS[schema].key)
             last = _last_key(pl.concat([keys.head(1), keys.tail(1)]).collect(), schema, last, path)
