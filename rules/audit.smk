@@ -22,7 +22,7 @@ rule audit:
     input:
         # Every file of the run. SHA256SUMS lists them, so a job that is repeated must repeat the audit.
         databases=collect("<results>/databases/{dataset}.parquet", dataset=OWN_DATABASES),
-        hub=list(LAYOUT.listings()),
+        hub=collect("<results>/hub/{name}.json", name=LAYOUT.hub_names()),
         world=rules.build_world.output if CONFIG.toy else [],
         curve=rules.train_base.output.table if STARTS_FROM else [],
         prompts=rules.count_rows.input,

@@ -20,7 +20,7 @@ with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divide
         policy=str(job.folder("policy", inputs.policy)),
         hardware=hardware,
         output=output.tensors,
-        label=label(),
+        label=label,
     )
     parts = store_responses(reference, Nodes.of(snakemake.resources))
     with job.part("logprobs") as facts:

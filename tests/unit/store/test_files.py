@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from dphrl.store.files import (
+    database_states,
     from_the_future,
     link_files,
     list_databases,
@@ -52,6 +53,25 @@ def test_the_digests_of_databases_do_not_depend_on_the_threads(tmp_path: Path) -
     alone = list_databases(tmp_path, 1)
     assert len(alone) == 2
     assert alone == list_databases(tmp_path, 4)
+
+
+def test_the_states_of_databases_follow_name_size_and_time_and_need_no_reading(tmp_path: Path) -> None:
+    file = tmp_path / "a/a.sqlite"
+    file.parent.mkdir()
+    seen = [database_states(tmp_path)]
+    file.touch(mode=0)
+    seen.append(database_states(tmp_path))
+    os.utime(file, ns=(1, 1))
+    seen.append(database_states(tmp_path))
+    os.truncate(file, 5)
+    os.utime(file, ns=(1, 1))
+    seen.append(database_states(tmp_path))
+    file.rename(file.with_name("b.sqlite"))
+    seen.append(database_states(tmp_path))
+    file.symlink_to("nothing")
+    seen.append(database_states(tmp_path))
+    assert len({*seen}) == len(seen)
+    assert database_states(tmp_path) == seen[-1]
 
 
 def test_files_of_the_future_are_named(tmp_path: Path) -> None:
