@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -23,7 +24,7 @@ METRICS = pl.DataFrame({"step": [1, 2], "metric": ["reward", "reward"], "value":
 
 def _stage(root: Path = Path()) -> Stage:
     code = code_digest(MODULES, SCHEMAS)
-    return Stage(root, "train", MODULES, SCHEMAS, code, {"steps": 2}, libraries=("numpy",), seed=7)
+    return Stage(root, "train", code, {"steps": 2}, libraries=("numpy",), seed=7)
 
 
 def test_every_output_names_its_inputs(tmp_path: Path) -> None:
@@ -109,15 +110,14 @@ def test_the_commit_is_that_of_a_checkout(tmp_path: Path, monkeypatch: pytest.Mo
     assert project_commit() == f"{commit}-dirty"
 
 
-def test_a_manifest_has_the_footer_and_further_facts(tmp_path: Path) -> None:
+def test_a_manifest_has_the_footer(tmp_path: Path) -> None:
     (tmp_path / "policy").mkdir()
     (tmp_path / "policy" / "model.safetensors").write_text("weights")
     stage = _stage()
-    stage.write_manifest(str(tmp_path / "policy.json"), step=4)
+    stage.write_manifest(str(tmp_path / "policy.json"))
     found = read_manifest(tmp_path / "policy.json")
     assert found == {
         "files": {"model.safetensors": {"size": 7, "sha256": sha256_file(tmp_path / "policy" / "model.safetensors")}},
-        "step": 4,
         "footer_sha256": found["footer_sha256"],
         "path": "policy.json",
         "made_by": f"dphrl {library_version('dphrl')}",
@@ -178,9 +178,11 @@ def test_a_stage_reads_the_files_of_a_folder_once(tmp_path: Path, monkeypatch: p
     assert read == ["model.safetensors"]
 
 
-def test_other_code_than_was_planned_does_not_start() -> None:
+def test_a_job_whose_code_is_not_that_of_the_plan_does_not_start() -> None:
+    code = {"sources": MODULES, "schemas": SCHEMAS, "digest": code_digest(MODULES)}
+    job = SimpleNamespace(config={"run": "run"}, params=SimpleNamespace(code=code))
     with pytest.raises(CodeChangedError, match="start snakemake again"):
-        Stage(Path(), "train", MODULES, SCHEMAS, code_digest(MODULES), {})
+        Stage.of_job(job, [], [])
 
 
 def test_an_input_of_another_kind_is_not_recorded(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from raw_tables import rows_digest
 
 from dphrl.store import parquet as tables
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.code import code_digest
 from dphrl.store.parquet import by_prompts, read_footer, read_table, write_table
 from dphrl.store.schema import SchemaError
 from dphrl.store.stage import Stage, library_version
@@ -25,7 +24,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def job() -> Stage:
-    return Stage(Path(), "refine", [], ["verdicts"], code_digest([], ["verdicts"]), {})
+    return Stage(Path(), "refine", "c0de", {})
 
 
 def _verdicts(samples: dict[str, int]) -> pl.DataFrame:

@@ -61,8 +61,8 @@ def write_table(
             conformed = declared.conform(part, str(path))
             last = _last_key(conformed, schema, last, path)
             height += conformed.height
-            for some in conformed.iter_slices(_DIGESTED):
-                digest.update(some.write_ndjson().encode())
+            for chunk in conformed.iter_slices(_DIGESTED):
+                digest.update(chunk.write_ndjson().encode())
             kept.append(Path(folder, f"{len(kept)}.parquet"))
             conformed.write_parquet(kept[-1], compression="uncompressed")
         whole = pl.scan_parquet(kept, glob=False) if kept else pl.LazyFrame(schema=declared.columns)
@@ -189,13 +189,6 @@ def by_prompts(lead: pl.LazyFrame, *others: pl.LazyFrame) -> Iterator[tuple[pl.D
         inside = pl.lit(True) if start is None else prompt >= start
         inside = inside if end is None else inside & (prompt < end)
         yield tuple(frame.filter(inside).collect(engine="streaming") for frame in (lead, *others))
-
-
-def slices(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """All rows in their order, `PART` at a time; at least one frame, which may be empty."""
-    rows = frame.select(pl.len()).collect().item()
-    for start in range(0, max(rows, 1), PART):
-        yield frame.slice(start, PART).collect()
 
 
 def _last_key(rows: pl.DataFrame, schema: str, last: tuple[Any, ...] | None, path: Path) -> tuple[Any, ...] | None:

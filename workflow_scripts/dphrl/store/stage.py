@@ -42,9 +42,7 @@ class Stage:
     Args:
         root: folder of the run; paths in footers are relative to it.
         name: stage name, e.g. "score".
-        sources: the scripts and modules whose code digest is `code`.
-        schemas: the table schemas that it writes; they are part of the digest.
-        code: digest made when the DAG was built; the stage stops if the code changed since.
+        code: digest of its code, made when the DAG was built.
         config: the stage's own slice of the config: plain JSON values, blocks by name.
         libraries: distributions whose versions can change the result.
         seed: the seed of the stage's random choices, if it makes any.
@@ -59,8 +57,6 @@ class Stage:
 
     root: Path
     name: str
-    sources: Sequence[str]
-    schemas: Sequence[str]
     code: str
     config: Mapping[str, Any]
     libraries: Sequence[str] = ()
@@ -71,9 +67,6 @@ class Stage:
     note: str = ""
     last: Callable[[], object] = lambda: None
 
-    def __post_init__(self) -> None:
-        verify_code(self.code, self.sources, self.schemas)
-
     @classmethod
     def of_job(cls, job: Any, blocks: Sequence[str], libraries: Sequence[str]) -> Self:
         """The stage of a job. Its rule must declare the param `code` and the output `timings`.
@@ -82,15 +75,17 @@ class Stage:
             job: the object `snakemake` of its script.
             blocks: params that are blocks of the configuration.
             libraries: distributions whose versions can change the result.
+
+        Raises:
+            CodeChangedError: the code is not that of the plan any more.
         """
         run, code = job.config["run"], job.params.code
+        verify_code(code["digest"], code["sources"], code["schemas"])
         # <timings> is in the folder of the run, whose name is the name of the run.
         above, _, _ = job.output.timings.partition(f"{run}/timings/")
         return cls(
             Path(f"{above}{run}"),
             Path(code["sources"][0]).stem,
-            code["sources"],
-            code["schemas"],
             code["digest"],
             config={name: job.params[name] for name in blocks},
             libraries=libraries,
@@ -195,9 +190,9 @@ class Stage:
         """Write a table, whole or in parts, with this stage's footer; the arguments are as in `write_table`."""
         write_table(rows, schema, Path(path), self._footer_of(path), _files(files))
 
-    def write_manifest(self, path: str, digests: Mapping[str, str] | None = None, **facts: Any) -> None:
+    def write_manifest(self, path: str, digests: Mapping[str, str] | None = None) -> None:
         """Write the manifest of the folder next to it, with this stage's footer; `digests` as there."""
-        write_manifest(Path(path), {**self._footer_of(path), **facts}, digests)
+        write_manifest(Path(path), self._footer_of(path), digests)
 
     @contextmanager
     def part(self, name: str) -> Iterator[dict[str, int]]:
