@@ -49,11 +49,8 @@ def _broken(**columns: Any) -> pl.DataFrame:
     [
         (FRAME.drop("seed"), "misses columns ['seed']"),
         (FRAME.with_columns(pl.lit(1).alias("extra")), "unknown columns ['extra']"),
-        (FRAME.with_columns(pl.col("sample_index").cast(pl.String)), "column 'sample_index' is String"),
         (FRAME.with_columns(pl.col("sample_index").cast(pl.Float64)), "column 'sample_index' is Float64"),
-        (FRAME.with_columns(pl.col("text") == ""), "column 'text' is Boolean"),
         (FRAME.with_columns(pl.col("token_ids").cast(pl.List(pl.Float64))), "column 'token_ids' is List(Float64)"),
-        (FRAME.with_columns(pl.lit(1, pl.Int64).alias("token_ids")), "column 'token_ids' is Int64"),
         (_broken(sample_index=2**31), "column 'sample_index'"),
         (_broken(text=None), "column 'text' has a null in 1 rows, first prompt_id 'a', sample_index -1"),
         (_broken(token_ids=None), "column 'token_ids' has a null in 1 rows, first prompt_id 'a', sample_index -1"),
@@ -63,11 +60,6 @@ def _broken(**columns: Any) -> pl.DataFrame:
             _broken(sample_index=-2),
             "leaves [-1, inf] or is not a number in 1 rows, first prompt_id 'a', sample_index -2",
         ),
-        (
-            _broken(token_ids=[3, -1]),
-            "column 'token_ids' leaves [0, inf] or is not a number in 1 rows, first prompt_id 'a'",
-        ),
-        (_broken(sampler_logprobs=[0.1]), "column 'sampler_logprobs' leaves [-inf, 0.0]"),
         (_broken(sampler_logprobs=[float("nan")]), "column 'sampler_logprobs' leaves [-inf, 0.0] or is not a number"),
         (
             _broken(sample_index=0),

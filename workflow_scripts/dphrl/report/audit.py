@@ -54,14 +54,12 @@ def require_sound(run: Run) -> None:
 
 
 def summary(run: Run) -> str:
-    """The audit for a terminal: files by folder, the versions that made them, and the faults."""
-    paths = run.listed or [path for path in run.present if kind_of(path) or manifest_above(path)]
-    folders = Counter(path.split("/")[0] for path in paths)
-    lines = [f"{count:6}  {folder}" for folder, count in sorted(folders.items())]
+    """The audit for a terminal: the versions that made the files, and the faults."""
     made_by = Counter(footer["made_by"] for footer in run.footers.values() if footer.get("schema") == "timings")
-    lines += [f"Made by {name} ({counted(jobs, 'job')})." for name, jobs in made_by.most_common()]
+    lines = [f"Made by {name} ({counted(jobs, 'job')})." for name, jobs in made_by.most_common()]
     if run.listed is None:
         lines.append(f"Not finished: without {SUMS}, no file that should be there is known to be missing.")
+    paths = run.listed or [path for path in run.present if kind_of(path) or manifest_above(path)]
     sound = f"All {counted(len(paths), 'file')} are as they were written, and fit together."
     return "\n".join([*lines, *(_faults(run) or [sound])])
 

@@ -13,7 +13,7 @@ from dphrl.scoring.workers.messages import Message
 class Verdict:
     """The verdict on one answer.
 
-    `verdict` is one of `artifacts.verdicts.VERDICTS`; `reward` is 1.0 if correct, else the partial credit, if any.
+    `verdict` is one of `store.verdicts.VERDICTS`; `reward` is 1.0 if correct, else the partial credit, if any.
     `answer_class` is a digest of the answer's value, null without a value; answers that are equal under the comparison
     have equal classes. `program_class` is a digest of the canonical program, null if the answer is not a program.
     `reads_table` says whether a SQL answer that ran read a table of the database; null for all other answers.
