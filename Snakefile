@@ -64,5 +64,5 @@ rule all:
     default_target: True
     input:
         rules.report.output.page,
-        rules.audit.output.page,
+        rules.audit.output.sums,
     localrule: True

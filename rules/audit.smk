@@ -18,11 +18,11 @@ JOBS = [
 
 
 rule audit:
-    """The audit of all files, its page and the sha256 of each file. A fault stops the run with a message."""
+    """The audit of all files, and the sha256 of each. A fault stops the run with a message."""
     input:
         # Every file of the run. SHA256SUMS lists them, so a job that is repeated must repeat the audit.
         databases=collect("<results>/databases/{dataset}.parquet", dataset=OWN_DATABASES),
-        hub=list(LAYOUT.listings()),
+        hub=collect("<results>/hub/{name}.json", name=LAYOUT.hub_names()),
         world=rules.build_world.output if CONFIG.toy else [],
         curve=rules.train_base.output.table if STARTS_FROM else [],
         prompts=rules.count_rows.input,
@@ -44,7 +44,6 @@ rule audit:
         page=rules.report.output,
         timings=[*rules.report.input.timings, *collect("<timings>/{job}.parquet", job=JOBS)],
     output:
-        page="<results>/audit/index.html",
         sums="<results>/SHA256SUMS",
         timings="<timings>/audit.parquet",
     log:

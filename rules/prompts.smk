@@ -1,4 +1,5 @@
 # Datasets as prompts, the audit of their gold answers, and their overlap with the training set.
+from dphrl.store.files import database_states
 
 
 # A checkpoint: whether jobs that read the databases rerun is decided when it is done, by the content of its table.
@@ -17,7 +18,7 @@ checkpoint hash_databases:
     params:
         code=code("hash_databases.py", schemas=["databases"]),
         folder=LAYOUT.database_folder,
-        states=LAYOUT.database_states,
+        states=lambda wildcards: database_states(LAYOUT.database_folder(wildcards)),
     message:
         "hashing the databases of {wildcards.dataset}"
     script:

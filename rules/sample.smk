@@ -1,7 +1,7 @@
 # Sampling: responses of a policy to the prompts of a dataset. Recorded answers (block `replay`) stand for samples.
 
 # Recorded answers are tokenised by the base policy, if the run has one.
-SAMPLED_POLICY = branch(LAYOUT.recorded, then=BASE_POLICY, otherwise=LAYOUT.sampled_manifest)
+SAMPLED_POLICY = branch(LAYOUT.recorded, then=BASE_POLICY, otherwise=lambda w: f"{LAYOUT.sampled_weights(w)}.json")
 SAMPLED_WEIGHTS = branch(LAYOUT.recorded, then=BASE_WEIGHTS, otherwise=LAYOUT.sampled_weights)
 
 

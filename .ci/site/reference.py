@@ -36,12 +36,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def _artifacts(root: Path) -> Iterator[str]:
     yield "# Tables and their columns\n"
-    yield "Each kind of file in `results/<run>`: the rule that makes it and the columns of its table."
+    yield "Each kind of file in `results/<run>` and the columns of its table."
     yield "Rows are sorted by the key. [The files of a run](../artifacts.md) says what is in them.\n"
     for name, kind in KINDS.items():
         yield f"## {name}\n"
-        made = f", made by {' or '.join(f'`{stage}`' for stage in kind.stage)}" if kind.stage else ""
-        yield f"`{kind.path}`{made}.\n"
+        yield f"`{kind.path}`\n"
         if schema := SCHEMAS.get(kind.schema):
             yield from _columns(schema)
         else:

@@ -15,11 +15,11 @@ from dphrl.data.partition import candidates, refine
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.policy.batch import Row
 from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
-from dphrl.report.audit_files import PAGE
+from dphrl.report.audit_files import AUDITED
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import sha256_file, visible_files, write_text
 from dphrl.store.manifest import manifest_digest, read_manifest, write_manifest, write_sums
-from dphrl.store.parquet import ADDED, read_footer, read_table, table_digest, write_parts, write_table
+from dphrl.store.parquet import ADDED, read_footer, read_table, table_digest, write_table
 from dphrl.store.stage import library_version
 from dphrl.training.reference import reference_rows, save_tensors, tensorise
 
@@ -62,7 +62,7 @@ class SmallRun:
     def _write(self, path: str, frame: pl.DataFrame, footer: dict[str, Any]) -> None:
         table, rest = self.root / path, {name: value for name, value in footer.items() if name not in ADDED}
         files = [table.with_name(name) for name in footer.get("files", {})]
-        write_parts([frame], footer["schema"], table, rest, files)
+        write_table([frame], footer["schema"], table, rest, files)
 
     def footer(self, path: str) -> dict[str, Any]:
         """The footer of a table."""
@@ -75,8 +75,9 @@ class SmallRun:
         self._write(path, self.read(path), footer)
 
     def finish(self) -> None:
-        """The page and the list of a finished run, as the rule `audit` leaves them."""
-        write_text(self.root / PAGE, "All files were as they were written.\n")
+        """The timings and the list of a finished run, as the rule `audit` leaves them."""
+        timings = SCHEMAS["timings"].frame([("audit", "total", 1.0, None, None, 1.0)])
+        write_table(timings, "timings", self.root / AUDITED, {"stage": "audit", **written_as(AUDITED)})
         write_sums(self.root, list(visible_files(self.root)), {})
 
 
@@ -246,7 +247,7 @@ def build(root: Path) -> None:
         "policy": "policies/base.json",
     }
     footer = builder.footer(INDEX, "tensorise", **inputs)
-    write_parts([index], "reference_index", root / INDEX, footer, [root / TENSORS])
+    write_table([index], "reference_index", root / INDEX, footer, [root / TENSORS])
     inputs = {
         "partition": FINAL,
         "prompts": "prompts/train.parquet",

@@ -220,6 +220,10 @@ def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:
     # A seed in a damaged file proves nothing: the audit names the file.
     path.write_bytes(path.read_bytes().replace(b'"seed": 1', b'"seed": 3'))
     check_folder(config, tmp_path, True)
+    # No seed changes recorded answers.
+    recorded = footer | {"inputs": {"recorded": {}}, "seed": 3}
+    write_table(SCHEMAS["rollouts"].frame([]), "rollouts", path, recorded)
+    check_folder(config, tmp_path, True)
 
 
 def test_a_run_of_another_version_is_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from dphrl.policy.check_model import check_base
 from dphrl.policy.engines import make_engine
 from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.policy.requests import Request
-from dphrl.store.manifest import ManifestError, read_manifest, write_manifest
+from dphrl.store.manifest import ManifestError, verified_manifest, write_manifest
 from dphrl.store.parquet import read_table, write_table
 from dphrl.training.reference import save_tensors, tensorise
 from dphrl.training.stored_responses import load as load_reference
@@ -94,7 +94,7 @@ def test_no_pickle_is_loaded_with_a_model_a_tokenizer_or_an_artifact(
     load_reference(tmp_path / "responses.safetensors").rows([0])
     read_table(tmp_path / "index.parquet", "reference_index")
     write_manifest(policy.with_suffix(".json"), {})
-    read_manifest(policy.with_suffix(".json"))
+    verified_manifest(policy.with_suffix(".json"))
     (tmp_path / "rows.jsonl").write_text('{"question": "q"}\n')
     read_source(tmp_path / "rows.jsonl")
     assert unpickled == []
@@ -173,7 +173,7 @@ def test_a_manifest_does_not_vouch_for_a_file_that_was_added_to_its_folder(polic
     write_manifest(folder.with_suffix(".json"), {})
     (folder / "more.safetensors").symlink_to("/etc/passwd")
     with pytest.raises(ManifestError, match=r"more\.safetensors: not listed"):
-        read_manifest(folder.with_suffix(".json"))
+        verified_manifest(folder.with_suffix(".json"))
 
 
 def test_no_log_nor_artifact_of_a_stage_holds_the_environment(tmp_path: Path) -> None:

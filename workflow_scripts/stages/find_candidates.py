@@ -24,6 +24,6 @@ with stage("n", "partition", "fields") as job:
     else:
         rules, verdicts = PartitionConfig(**params.partition), job.scan("verdicts", files.verdicts)
         parts = (candidates(answers, judged, params.n, rules) for judged, answers in by_prompts(verdicts, gold))
-        job.write_parts(parts, "partition", snakemake.output.partition)
+        job.write(parts, "partition", snakemake.output.partition)
         divided = pl.scan_parquet(snakemake.output.partition, glob=False)
         job.note = f"{sizes(divided)}; questions by right pre-samples: {thresholds(divided) or 'none has one'}"

@@ -13,6 +13,6 @@ with stage("on_reject") as job:
     candidates = job.scan("partition", snakemake.input.candidates)
     verdicts = job.scan("verdicts", snakemake.input.verdicts)
     parts = (refine(divided, judged, config) for divided, judged in by_prompts(candidates, verdicts))
-    job.write_parts(parts, "partition", snakemake.output.partition)
+    job.write(parts, "partition", snakemake.output.partition)
     settled = pl.scan_parquet(snakemake.output.partition, glob=False)
     job.note = sizes(settled)

@@ -31,7 +31,7 @@ with stage("engine", "plan", libraries=libraries) as job, private_temporary_fold
         from dphrl.policy.sampling_job import SamplingJob, sample  # recorded answers need neither it nor torch
 
         of_policy = {"policy": str(policy), "engine": params.engine, "hardware": hardware, "plan": plan}
-        task = SamplingJob(**of_policy, prompts=asked, output=output, footer=job.footer(), label=label())
+        task = SamplingJob(**of_policy, prompts=asked, output=output, footer=job.footer(), label=label)
         rows, timings, job.note = sample(task)
         for timing in timings:
             job.add_timing(*timing)

@@ -14,7 +14,7 @@ with stage("task", "scorer", libraries=["sqlglot", "math-verify"]) as job:
     files = {"databases": params.databases, "source": job.scoring_files(snakemake.input)}
     with make_scorer(params.task, params.scorer, workers=snakemake.threads, **files) as scorer:
         verdicts = (score_rollouts(drawn, truths, scorer) for drawn, truths in by_prompts(rollouts, gold))
-        job.write_parts(verdicts, "verdicts", snakemake.output.verdicts)
+        job.write(verdicts, "verdicts", snakemake.output.verdicts)
     judged = pl.scan_parquet(snakemake.output.verdicts, glob=False)
     notes = correct(judged), unanswered_or_cut_off(rollouts, judged, params.scorer.get("answer"))
     job.note = "; ".join(filter(None, notes))

@@ -20,10 +20,10 @@ with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divide
         policy=str(job.folder("policy", inputs.policy)),
         hardware=hardware,
         output=output.tensors,
-        label=label(),
+        label=label,
     )
     parts = store_responses(reference, Nodes.of(snakemake.resources))
     with job.part("logprobs") as facts:
-        job.write_parts(parts, "reference_index", output.index, files=[output.tensors])
+        job.write(parts, "reference_index", output.index, files=[output.tensors])
         lengths = pl.scan_parquet(output.index, glob=False).select(pl.col("prompt_length", "response_length"))
         facts["tokens"] = lengths.cast(pl.Int64).sum().collect().sum_horizontal().item()

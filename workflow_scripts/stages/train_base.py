@@ -28,7 +28,7 @@ with stage(*filter(params.get, ("toy", "supervised", "prompts")), libraries=["to
         if start.left_out:
             job.note = f"{counted(start.left_out, 'row')} of more than {settings.max_tokens} tokens left out"
     key = hashlib.sha256(json.dumps(job.footer(), sort_keys=True).encode()).hexdigest()
-    bar = ProgressLines(settings.steps, label(), "steps")
+    bar = ProgressLines(settings.steps, label, "steps")
     with job.part("train") as facts:
         table = train_supervised(start, settings, parts_folder(Path(output.weights)), key, bar.reached)
         facts["tokens"] = int(table["tokens"][bar.initial :].sum())  # of this process, as its seconds

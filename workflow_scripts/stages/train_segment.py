@@ -27,7 +27,7 @@ with stage(*BLOCKS, "ranks", libraries=["torch", "transformers", "deepspeed", "v
         policy_out=output.weights,
         state_out=output.optimizer,
         presamples=list(inputs.rollouts),
-        label=label(),
+        label=label,
     )
     trained = train_segment(segment, Nodes.of(snakemake.resources))
     for timing in trained.timings:

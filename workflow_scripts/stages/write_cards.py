@@ -21,7 +21,7 @@ with stage("cards", libraries=["huggingface_hub"]) as job:
     of_policies = zip(params.names, params.used, inputs.manifests, snakemake.output.cards, strict=True)
     for name, draw, file, path in of_policies:
         sizes = dict(partitions[draw].group_by("subset").len().iter_rows())
-        manifest = read_manifest(Path(file), verify=False)
+        manifest = read_manifest(Path(file))
         command = f"snakemake --cores 2 {file} --configfile CONFIG"
         of_policy = manifest["config"], manifest_digest(manifest), sizes
         write_text(Path(path), card(PolicyName.parse(name), run, *of_policy, command))

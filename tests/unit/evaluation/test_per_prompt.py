@@ -9,7 +9,6 @@ from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.per_prompt import evaluate, evaluate_parts, skeleton
 from dphrl.store import parquet as tables
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.code import code_digest
 from dphrl.store.stage import Stage
 
 RULES = [
@@ -239,14 +238,14 @@ def _lazy(tables: dict[str, pl.DataFrame]) -> list[pl.LazyFrame]:
 @pytest.mark.parametrize("greedy", [True, False])
 def test_the_bytes_are_those_of_the_whole_table(tmp_path: Path, programs: bool, greedy: bool) -> None:
     tables = _tables(programs, greedy)
-    job = Stage(tmp_path, "evaluate_policy", [], ["evaluation"], code_digest([], ["evaluation"]), {})
+    job = Stage(tmp_path, "evaluate_policy", "c0de", {})
     for name, frame in tables.items():
         job.write(frame, name, str(tmp_path / name))
     lazy = [job.scan(name, str(tmp_path / name)) for name in tables]
     parts = list(evaluate_parts(*lazy, PLAIN))
     assert len(parts) > 3
     path = tmp_path / "evaluated"
-    job.write_parts(parts, "evaluation", str(path))
+    job.write(parts, "evaluation", str(path))
     in_parts, whole = path.read_bytes(), _whole(tables)
     job.write(whole, "evaluation", str(path))
     assert path.read_bytes() == in_parts

@@ -1,4 +1,4 @@
-"""The audit of a run: a sound run passes, and its command and page say so; faults are in test_audit_faults.py."""
+"""The audit of a run: a sound run passes, and its command says so; faults are in test_audit_faults.py."""
 
 import shutil
 import subprocess
@@ -12,10 +12,10 @@ from raw_tables import flip_byte
 from small_run import FINAL, INDEX, SmallRun
 
 from dphrl.cli import main
-from dphrl.report.audit import AuditError, audit_run, render_page, require_sound
+from dphrl.report.audit import AuditError, audit_run, require_sound, summary
 from dphrl.report.audit_files import NoRunError
-from dphrl.store.files import remembered_sha256, visible_files
-from dphrl.store.manifest import read_manifest, read_sums
+from dphrl.store.files import visible_files
+from dphrl.store.manifest import read_sums, verified_manifest
 
 
 def test_a_sound_run_passes_before_and_after_its_end(small_run: SmallRun) -> None:
@@ -24,13 +24,10 @@ def test_a_sound_run_passes_before_and_after_its_end(small_run: SmallRun) -> Non
         run = audit_run(small_run.root, listed)
         require_sound(run)
         assert run.root / "policies/base/model.safetensors" in run.hashes
-    page = render_page(run)
-    assert f"All {len(files)} files were" in page
-    assert "<script" not in page
-    assert "http" not in page
+    assert f"All {len(files)} files are as they were written" in summary(run)
     small_run.finish()
     run = audit_run(small_run.root)
-    assert (run.faults, run.listed) == ({}, read_sums(small_run.root).keys())
+    assert (run.faults, run.listed) == ({}, read_sums(small_run.root))
 
 
 def test_a_flipped_byte_under_an_unchanged_time_is_named_by_the_audit_alone(
@@ -40,12 +37,12 @@ def test_a_flipped_byte_under_an_unchanged_time_is_named_by_the_audit_alone(
     monkeypatch.chdir(small_run.root)
     Path(".snakemake").mkdir()
     manifest, weights = Path("policies/base.json"), Path("policies/base/model.safetensors")
-    read_manifest(manifest, digest=remembered_sha256)
+    verified_manifest(manifest)
     before = str(weights.stat().st_ctime_ns)
     flip_byte(weights)
     for entry in Path(".snakemake/dphrl-sha256").iterdir():
         entry.write_text(entry.read_text().replace(before, str(weights.stat().st_ctime_ns)))
-    read_manifest(manifest, digest=remembered_sha256)
+    verified_manifest(manifest)
     (text,) = audit_run(small_run.root).faults[str(weights)]
     assert text == (f"{weights}: not the file that {manifest} lists; delete {manifest} and run snakemake again")
 

@@ -15,7 +15,8 @@ from small_run import BASE, CANDIDATES, FINAL, INDEX, TENSORS, TRAINED, SmallRun
 
 from dphrl.cli import main
 from dphrl.report.audit import AuditError, audit_run, require_sound
-from dphrl.report.audit_files import PAGE
+from dphrl.report.audit_files import AUDITED
+from dphrl.store.files import sha256_file
 from dphrl.store.manifest import SUMS, read_sums
 
 MODEL, WEIGHTS, STATE = f"policies/{BASE}.json", f"policies/{BASE}/model.safetensors", f"states/{TRAINED}.json"
@@ -47,6 +48,15 @@ def test_any_missing_file_of_a_finished_run_is_named(finished: SmallRun) -> None
         (finished.root / path).rename(finished.root / ".away")
         assert "missing" in failures(finished.root)[path][0]
         (finished.root / ".away").rename(finished.root / path)
+
+
+def test_a_missing_input_in_the_folder_of_a_manifest_is_named_alone(small_run: SmallRun) -> None:
+    tokenizer = f"policies/{BASE}/tokenizer.json"
+    source = {"paths": [tokenizer], "digest": sha256_file(small_run.root / tokenizer)}
+    small_run.change_footer(EVAL, lambda footer: footer["inputs"].update(source=source))
+    small_run.finish()
+    (small_run.root / tokenizer).unlink()
+    assert failures(small_run.root).keys() == {tokenizer}
 
 
 def test_two_files_that_were_swapped_are_named(finished: SmallRun) -> None:
@@ -129,7 +139,7 @@ def test_what_an_earlier_configuration_left_is_no_fault(small_run: SmallRun) -> 
 def test_a_run_without_its_list_is_not_taken_for_unfinished(finished: SmallRun) -> None:
     (finished.root / SUMS).unlink()
     assert failures(finished.root).keys() == {SUMS}
-    (finished.root / PAGE).unlink()
+    (finished.root / AUDITED).unlink()
     assert failures(finished.root) == {}
 
 

@@ -28,14 +28,13 @@ def test_only_a_report_of_this_start_is_shown(tables: Any, tmp_path: Path, monke
     layout = Layout(read_config(Path("config/config.yaml")))
     monkeypatch.chdir(tmp_path)
     page = f"{layout.root}/report/index.html"
-    audit, headline = Path(layout.root, "audit/index.html"), Path(layout.path("headline"))
+    sums, headline = Path(layout.root, "SHA256SUMS"), Path(layout.path("headline"))
     assert ending(layout, {page}) == ""
     write_table(tables["headline"], "headline", headline, {})
-    audit.parent.mkdir(parents=True)
-    audit.touch()
+    sums.touch()
     Path(page).parent.mkdir(parents=True)
     Path(page).touch()
     # The page and the audit of an earlier run are not those of this start.
     assert ending(layout, {str(headline)}) == ""
     assert "The audit" not in ending(layout, {page})
-    assert "The audit: all files are as they were written" in ending(layout, {page, str(audit)})
+    assert "The audit: all files are as they were written" in ending(layout, {page, str(sums)})

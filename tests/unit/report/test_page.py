@@ -89,7 +89,7 @@ def test_the_page_is_one_file_and_the_same_each_time(page, tables, costs):
     assert page == render(tables, costs)
     links = Elements(page).links
     assert [value for tag, _, value in links if tag != "a"] == ["data:,"]
-    assert [value for tag, _, value in links if tag == "a" and value[0] != "#"] == ["../audit/index.html"]
+    assert all(value[0] == "#" for tag, _, value in links if tag == "a")
     assert page.count("window.vegaEmbed") == 1
 
 

@@ -29,12 +29,6 @@ def test_an_empty_table_is_shown(built: Path, tmp_path: Path) -> None:
     assert "columns, 0 rows" in show(tmp_path / "overlap.parquet")
 
 
-def test_a_manifest_is_shown_with_its_files(built: Path) -> None:
-    text = show(built / "policies/base.json")
-    assert '"stage": "train_base"' in text
-    assert "model.safetensors" in text
-
-
 def test_tensors_are_shown_with_types_and_shapes(built: Path) -> None:
     assert "logprobs: F32 (12,)" in show(built / "draws/main/reference/responses.safetensors")
     text = show(built / "policies/base/model.safetensors")

@@ -29,17 +29,15 @@ FILES = {
     "dphrl/near/other.py": "OTHER = 1\n",
     "dphrl/drawn/__init__.py": "from dphrl.drawn.named import NAMES\n",
     "dphrl/drawn/named.py": "NAMES = 1\n",
-    "dphrl/drawn/one.py": "ONE = 'page.html.j2'\n",
-    "dphrl/drawn/templates/page.html.j2": "{% extends 'base.html.j2' %}{{ asset('page.css') }}",
-    "dphrl/drawn/templates/base.html.j2": "<html>",
-    "dphrl/drawn/templates/lonely.html.j2": "<p>",
-    "dphrl/drawn/assets/page.css": "p {}",
+    "dphrl/report/render.py": "PAGE = 1\n",
+    "dphrl/report/templates/page.html.j2": "<html>",
+    "dphrl/report/assets/page.css": "p {}",
     "dphrl/stage.py": '''"""A stage."""
 
 import dphrl.config.train
 from dphrl import machine
 from dphrl.store import WIDTH
-from dphrl.drawn import NAMES, one
+from dphrl.drawn import NAMES
 
 
 class Stage:
@@ -69,7 +67,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _forget() -> None:
     """As in a new process."""
-    for cached in (code._assets, code._tree, code._needs, code._content):
+    for cached in (code._tree, code._needs, code._code):
         cached.cache_clear()
 
 
@@ -102,7 +100,7 @@ def _edit(project: Path, name: str, old: str, new: str) -> None:
         ("dphrl/store/__init__.py", "1", "2"),
         ("dphrl/config/train.py", "1", "2"),
         ("dphrl/machine.py", "1", "2"),
-        ("dphrl/drawn/templates/lonely.html.j2", "<p>", "<b>"),
+        ("dphrl/report/templates/page.html.j2", "html", "body"),
     ],
 )
 def test_what_cannot_change_the_result_does_not_change_the_digest(project: Path, name: str, old: str, new: str) -> None:
@@ -122,14 +120,19 @@ def test_what_cannot_change_the_result_does_not_change_the_digest(project: Path,
         ("dphrl/far.py", "1", "2"),
         ("dphrl/drawn/__init__.py", "NAMES", "NAMES as named"),
         ("dphrl/drawn/named.py", "1", "2"),
-        ("dphrl/drawn/templates/page.html.j2", "extends", " extends"),
-        ("dphrl/drawn/templates/base.html.j2", "html", "body"),
-        ("dphrl/drawn/assets/page.css", "p {}", "p { color: red }"),
     ],
 )
 def test_what_can_change_the_result_changes_the_digest(project: Path, name: str, old: str, new: str) -> None:
     before = code_digest(["run.py"])
     _edit(project, name, old, new)
+    assert code_digest(["run.py"]) != before
+
+
+@pytest.mark.parametrize("name", ["templates/page.html.j2", "assets/page.css"])
+def test_a_template_or_asset_changes_the_digest_of_code_that_makes_pages(project: Path, name: str) -> None:
+    _edit(project, "stages/run.py", "start(Stage)", "import dphrl.report.render")
+    before = code_digest(["run.py"])
+    _edit(project, f"dphrl/report/{name}", "{}" if name.endswith("css") else "html", "body")
     assert code_digest(["run.py"]) != before
 
 
@@ -201,8 +204,3 @@ def test_every_script_and_module_has_a_digest_that_other_processes_agree_on() ->
     environment = {"PYTHONPATH": str(package.parent), "PYTHONHASHSEED": "1"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.strip() == str([code_digest([name]) for name in names])
-
-
-def test_assets_have_unique_names() -> None:
-    names = [path.name for path in code._ROOT.rglob("*") if path.suffix in (".j2", ".css", ".js")]
-    assert len(names) == len(set(names))

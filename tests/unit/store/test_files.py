@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from dphrl.store.files import (
+    database_states,
     from_the_future,
     link_files,
     list_databases,
@@ -25,6 +26,7 @@ from dphrl.store.manifest import (
     manifest_digest,
     read_manifest,
     remove_folders,
+    verified_manifest,
     write_manifest,
 )
 
@@ -51,6 +53,25 @@ def test_the_digests_of_databases_do_not_depend_on_the_threads(tmp_path: Path) -
     alone = list_databases(tmp_path, 1)
     assert len(alone) == 2
     assert alone == list_databases(tmp_path, 4)
+
+
+def test_the_states_of_databases_follow_name_size_and_time_and_need_no_reading(tmp_path: Path) -> None:
+    file = tmp_path / "a/a.sqlite"
+    file.parent.mkdir()
+    seen = [database_states(tmp_path)]
+    file.touch(mode=0)
+    seen.append(database_states(tmp_path))
+    os.utime(file, ns=(1, 1))
+    seen.append(database_states(tmp_path))
+    os.truncate(file, 5)
+    os.utime(file, ns=(1, 1))
+    seen.append(database_states(tmp_path))
+    file.rename(file.with_name("b.sqlite"))
+    seen.append(database_states(tmp_path))
+    file.symlink_to("nothing")
+    seen.append(database_states(tmp_path))
+    assert len({*seen}) == len(seen)
+    assert database_states(tmp_path) == seen[-1]
 
 
 def test_files_of_the_future_are_named(tmp_path: Path) -> None:
@@ -158,8 +179,9 @@ def test_links_to_another_model_replace_the_old(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Path:
+def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The manifest of a folder with two files, one of them in a subfolder, and hidden ones."""
+    monkeypatch.chdir(tmp_path)
     folder = tmp_path / "policies" / "step4"
     (folder / "below").mkdir(parents=True)
     (folder / "model.safetensors").write_text("weights")
@@ -247,9 +269,9 @@ def test_a_folder_that_is_not_as_listed_is_refused(policy: Path, file: str, text
     else:
         path.write_text(text)
     with pytest.raises(ManifestError) as error:
-        read_manifest(policy)
+        verified_manifest(policy)
     assert str(error.value).startswith(f"{path}: {message}")
-    assert read_manifest(policy, verify=False) == json.loads(policy.read_text())
+    assert read_manifest(policy) == json.loads(policy.read_text())
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"files": {}}', b"\xff"])

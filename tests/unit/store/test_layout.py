@@ -1,6 +1,5 @@
 """The files that a configuration plans."""
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,7 @@ def test_policies_are_drawn_hotter_after_their_last_step() -> None:
     ]  # fmt: skip
     assert len(names) == 8
     assert all(re.fullmatch(layout.constraints()["policy"], name) for name in names)
-    assert layout.sampled_manifest({"policy": names[-1]}) == "results/run/policies/grpo-s2/step8.json"
+    assert layout.sampled_weights({"policy": names[-1]}) == "results/run/policies/grpo-s2/step8"
     assert layout.evaluations()[-1] == ["grpo", 2, 8, "cross", 2.0]
     assert layout.evaluations()[0] == ["base", 0, 0, "cross"]
     for name in names:
@@ -154,7 +153,6 @@ def test_names_of_the_hub_have_listings_and_paths_have_none(tmp_path: Path) -> N
         "data.cross": "hf://datasets/org/data@v1/main/train.jsonl",
     }
     assert {listed: str(name) for listed, name in layout.hub_names().items()} == names
-    assert set(layout.listings()) == {f"results/run/hub/{listed}.json" for listed in names}
     assert layout.files_of_model({"model": "trl-s2/step0"}) == ["results/run/hub/model.trl-s2.json"]
     # No pickles, and nothing of the optimizer.
     assert layout.files_of_model({"model": "mine"}) == [str(tmp_path / "model.safetensors")]
@@ -272,25 +270,3 @@ def test_databases_are_those_of_the_toy_or_files_of_the_user_or_none(tmp_path: P
         assert (*found, layout.database_folder(fields), layout.source(fields)) == facts
         assert layout.database_digest(fields) is None
     assert layout.database_folder({}) == "results/run/toy/databases", "the training set, without a wildcard"
-
-
-def test_the_states_of_databases_follow_name_size_and_time_and_need_no_reading(tmp_path: Path) -> None:
-    layout = _layout(
-        datasets={"train": TOY, "cross": TOY, "mine": {"task": "sql", "source": "s", "databases": str(tmp_path)}}
-    )
-    fields, file = {"dataset": "mine"}, tmp_path / "a/a.sqlite"
-    file.parent.mkdir()
-    seen = [layout.database_states(fields)]
-    file.touch(mode=0)
-    seen.append(layout.database_states(fields))
-    os.utime(file, ns=(1, 1))
-    seen.append(layout.database_states(fields))
-    os.truncate(file, 5)
-    os.utime(file, ns=(1, 1))
-    seen.append(layout.database_states(fields))
-    file.rename(file.with_name("b.sqlite"))
-    seen.append(layout.database_states(fields))
-    file.symlink_to("nothing")
-    seen.append(layout.database_states(fields))
-    assert len({*seen}) == len(seen)
-    assert layout.database_states(fields) == seen[-1]

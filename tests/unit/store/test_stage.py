@@ -5,14 +5,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from raw_tables import rows_digest
 
 from dphrl.store.code import CodeChangedError, code_digest, project_commit
 from dphrl.store.files import sha256_file
 from dphrl.store.manifest import manifest_digest, names_digest, read_manifest, write_manifest
-from dphrl.store.parquet import content_digest, read_footer, read_table, shards_digest, write_table
+from dphrl.store.parquet import read_footer, read_table, shards_digest, write_table
 from dphrl.store.schema import SchemaError
 from dphrl.store.stage import Stage, library_version
 
@@ -22,7 +24,7 @@ METRICS = pl.DataFrame({"step": [1, 2], "metric": ["reward", "reward"], "value":
 
 def _stage(root: Path = Path()) -> Stage:
     code = code_digest(MODULES, SCHEMAS)
-    return Stage(root, "train", MODULES, SCHEMAS, code, {"steps": 2}, libraries=("numpy",), seed=7)
+    return Stage(root, "train", code, {"steps": 2}, libraries=("numpy",), seed=7)
 
 
 def test_every_output_names_its_inputs(tmp_path: Path) -> None:
@@ -46,7 +48,7 @@ def test_every_output_names_its_inputs(tmp_path: Path) -> None:
     stage.write(METRICS, "metrics", str(run / "tables/out.parquet"))
 
     footer = read_footer(run / "tables/out.parquet")
-    of_shards = [content_digest(METRICS[i], "metrics") for i in range(2)]
+    of_shards = [rows_digest(METRICS[i], "metrics") for i in range(2)]
     assert sorted(footer) == [
         *("code", "config", "digest", "file_sha256", "inputs", "libraries", "made_by", "path"),
         *("rows", "schema", "seed", "stage", "version"),
@@ -108,15 +110,14 @@ def test_the_commit_is_that_of_a_checkout(tmp_path: Path, monkeypatch: pytest.Mo
     assert project_commit() == f"{commit}-dirty"
 
 
-def test_a_manifest_has_the_footer_and_further_facts(tmp_path: Path) -> None:
+def test_a_manifest_has_the_footer(tmp_path: Path) -> None:
     (tmp_path / "policy").mkdir()
     (tmp_path / "policy" / "model.safetensors").write_text("weights")
     stage = _stage()
-    stage.write_manifest(str(tmp_path / "policy.json"), step=4)
+    stage.write_manifest(str(tmp_path / "policy.json"))
     found = read_manifest(tmp_path / "policy.json")
     assert found == {
         "files": {"model.safetensors": {"size": 7, "sha256": sha256_file(tmp_path / "policy" / "model.safetensors")}},
-        "step": 4,
         "footer_sha256": found["footer_sha256"],
         "path": "policy.json",
         "made_by": f"dphrl {library_version('dphrl')}",
@@ -133,7 +134,7 @@ def test_files_that_were_hashed_while_written_are_not_read_for_their_manifest(
     for name in ("model.safetensors", "tokenizer.json"):
         (tmp_path / "policy" / name).write_text("weights")
     _stage().write_manifest(str(tmp_path / "policy.json"), {"model.safetensors": "given", "absent.safetensors": "no"})
-    files = read_manifest(tmp_path / "policy.json", verify=False)["files"]
+    files = read_manifest(tmp_path / "policy.json")["files"]
     assert {name: file["sha256"] for name, file in files.items()} == {
         "model.safetensors": "given",
         "tokenizer.json": "read",
@@ -149,7 +150,7 @@ def test_a_file_that_a_table_lists_is_compared_with_its_footer(tmp_path: Path) -
         tensors.write_text("tensors")
 
     stage = _stage()
-    stage.write_parts(parts(), "metrics", str(index), files=str(tensors))
+    stage.write(parts(), "metrics", str(index), files=[str(tensors)])
     assert read_footer(index)["files"] == {tensors.name: {"size": 7, "sha256": sha256_file(tensors)}}
     assert stage.file("reference", str(tensors), listed_by=str(index)) == tensors
     assert stage.inputs == {"reference": {"paths": [tensors.name], "digest": sha256_file(tensors)}}
@@ -177,9 +178,11 @@ def test_a_stage_reads_the_files_of_a_folder_once(tmp_path: Path, monkeypatch: p
     assert read == ["model.safetensors"]
 
 
-def test_other_code_than_was_planned_does_not_start() -> None:
+def test_a_job_whose_code_is_not_that_of_the_plan_does_not_start() -> None:
+    code = {"sources": MODULES, "schemas": SCHEMAS, "digest": code_digest(MODULES)}
+    job = SimpleNamespace(config={"run": "run"}, params=SimpleNamespace(code=code))
     with pytest.raises(CodeChangedError, match="start snakemake again"):
-        Stage(Path(), "train", MODULES, SCHEMAS, code_digest(MODULES), {})
+        Stage.of_job(job, [], [])
 
 
 def test_an_input_of_another_kind_is_not_recorded(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from raw_tables import rows_digest
 
 from dphrl.store import parquet as tables
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.code import code_digest
-from dphrl.store.parquet import by_prompts, content_digest, read_footer, read_table, write_table
+from dphrl.store.parquet import by_prompts, read_footer, read_table, write_table
 from dphrl.store.schema import SchemaError
 from dphrl.store.stage import Stage, library_version
 
@@ -24,7 +24,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def job() -> Stage:
-    return Stage(Path(), "refine", [], ["verdicts"], code_digest([], ["verdicts"]), {})
+    return Stage(Path(), "refine", "c0de", {})
 
 
 def _verdicts(samples: dict[str, int]) -> pl.DataFrame:
@@ -51,11 +51,11 @@ def test_the_digest_of_one_file_is_of_its_rows_and_of_shards_over_their_digests(
     paths = _shards(tmp_path, *parts)
     assert job.scan("verdicts", paths).collect().equals(FRAME)
     assert read_table([Path(path) for path in paths], "verdicts").equals(FRAME)
-    digests = "".join(content_digest(part, "verdicts") for part in parts)
+    digests = "".join(rows_digest(part, "verdicts") for part in parts)
     assert job.inputs["verdicts"]["digest"] == hashlib.sha256(digests.encode()).hexdigest()
     for path, part in zip(paths, parts, strict=True):
         assert job.read("verdicts", path).equals(part)
-        assert job.inputs["verdicts"]["digest"] == content_digest(part, "verdicts")
+        assert job.inputs["verdicts"]["digest"] == rows_digest(part, "verdicts")
 
 
 @pytest.mark.parametrize("frames", [(FRAME[:8], FRAME[6:]), (FRAME[8:], FRAME[:8])])
@@ -70,7 +70,7 @@ def test_shards_that_do_not_follow_each_other_are_refused(
 def test_a_table_written_in_parts_reads_as_one(tmp_path: Path, job: Stage, parts: list[pl.DataFrame]) -> None:
     path = tmp_path / "new" / "verdicts.parquet"
     job.inputs["gold"] = {"paths": ["gold/train.parquet"], "digest": "abc"}
-    job.write_parts(iter(parts), "verdicts", str(path))
+    job.write(iter(parts), "verdicts", str(path))
     assert read_table(path, "verdicts").equals(pl.concat([FRAME[:0], *parts]))
     footer = read_footer(path)
     assert footer.pop("file_sha256")
@@ -78,7 +78,7 @@ def test_a_table_written_in_parts_reads_as_one(tmp_path: Path, job: Stage, parts
         "schema": "verdicts",
         "version": 1,
         "rows": sum(part.height for part in parts),
-        "digest": content_digest(pl.concat([FRAME[:0], *parts]), "verdicts"),
+        "digest": rows_digest(pl.concat([FRAME[:0], *parts]), "verdicts"),
         "path": path.name,
         "made_by": f"dphrl {library_version('dphrl')}",
         **job.footer(),
@@ -92,7 +92,7 @@ def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, job: Stage, monkey
     job.write(FRAME, "verdicts", str(path))
     whole = path.read_bytes()
     for parts in ([FRAME], [FRAME[:5], FRAME[5:6], FRAME[6:]]):
-        job.write_parts(parts, "verdicts", str(path))
+        job.write(parts, "verdicts", str(path))
         assert path.read_bytes() == whole
 
 
@@ -101,7 +101,7 @@ def test_parts_that_break_the_schema_or_the_order_leave_no_file(
     tmp_path: Path, job: Stage, parts: list[pl.DataFrame]
 ) -> None:
     with pytest.raises(SchemaError, match="verdicts"):
-        job.write_parts(parts, "verdicts", str(tmp_path / "verdicts.parquet"))
+        job.write(parts, "verdicts", str(tmp_path / "verdicts.parquet"))
     assert not list(tmp_path.iterdir())
 
 

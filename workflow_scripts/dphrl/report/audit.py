@@ -1,4 +1,4 @@
-"""The audit of a whole run, its summary, and its page."""
+"""The audit of a whole run, and its summary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from dphrl.machine.progress import counted
 from dphrl.report.audit_between import check_inputs, check_partitions, check_samples, check_stored
 from dphrl.report.audit_files import Run, check_files, open_run
-from dphrl.report.render import render
 from dphrl.store.kinds import kind_of, manifest_above
 from dphrl.store.manifest import SUMS
 from dphrl.text import visible
@@ -51,10 +50,21 @@ def print_audit(root: Path) -> int:
 def require_sound(run: Run) -> None:
     """Raise AuditError with every fault, if there is one."""
     if run.faults:
-        raise AuditError("\n".join(faults(run)))
+        raise AuditError("\n".join(_faults(run)))
 
 
-def faults(run: Run) -> list[str]:
+def summary(run: Run) -> str:
+    """The audit for a terminal: the versions that made the files, and the faults."""
+    made_by = Counter(footer["made_by"] for footer in run.footers.values() if footer.get("schema") == "timings")
+    lines = [f"Made by {name} ({counted(jobs, 'job')})." for name, jobs in made_by.most_common()]
+    if run.listed is None:
+        lines.append(f"Not finished: without {SUMS}, no file that should be there is known to be missing.")
+    paths = run.listed or [path for path in run.present if kind_of(path) or manifest_above(path)]
+    sound = f"All {counted(len(paths), 'file')} are as they were written, and fit together."
+    return "\n".join([*lines, *(_faults(run) or [sound])])
+
+
+def _faults(run: Run) -> list[str]:
     """A line for each fault, and the commands that mend them.
 
     While the products of an intermediate file exist, Snakemake makes it again only if the command names it.
@@ -65,27 +75,3 @@ def faults(run: Run) -> list[str]:
         lines.append(f"To make what is missing or deleted again, with the configuration of the run: {again} {targets}")
         lines.append(f"Then, for what follows from it: {again} --configfile FILE")
     return [*map(visible, lines), f"{counted(sum(map(len, run.faults.values())), 'fault')}."] if lines else []
-
-
-def files_by_folder(run: Run) -> list[tuple[str, int]]:
-    """How many files the run has in each of its folders."""
-    paths = run.listed or [path for path in run.present if kind_of(path) or manifest_above(path)]
-    return sorted(Counter(path.split("/")[0] for path in paths).items())
-
-
-def summary(run: Run) -> str:
-    """The audit for a terminal: files by folder, the versions that made them, and the faults."""
-    folders = files_by_folder(run)
-    lines = [f"{count:6}  {folder}" for folder, count in folders]
-    made_by = Counter(footer["made_by"] for footer in run.footers.values() if footer.get("schema") == "timings")
-    lines += [f"Made by {name} ({counted(jobs, 'job')})." for name, jobs in made_by.most_common()]
-    if run.listed is None:
-        lines.append(f"Not finished: without {SUMS}, no file that should be there is known to be missing.")
-    files = counted(sum(count for _, count in folders), "file")
-    return "\n".join([*lines, *(faults(run) or [f"All {files} are as they were written, and fit together."])])
-
-
-def render_page(run: Run) -> str:
-    """The page of a run without faults: its files by folder."""
-    folders = files_by_folder(run)
-    return render("audit.html.j2", folders=folders, files=sum(count for _, count in folders))

@@ -26,7 +26,8 @@ def check_inputs(run: Run) -> None:
             paths, then = source["paths"], source["digest"]
             if is_outside(name, paths):
                 continue
-            absent = [manifest_above(file) or file for file in paths if file not in run.present]
+            absent = [file for file in paths if file not in run.present and file not in run.faults]
+            absent = [manifest_above(file) or file for file in absent]
             absent = [file for file in absent if file not in run.faults and kind_of(file) not in _REMOVABLE]
             now = digest_of(run, paths)
             if absent:

@@ -11,19 +11,17 @@ from typing import Any, Final
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import sha256_file, visible_files
 from dphrl.store.folder import other_version
-from dphrl.store.kinds import Kind, kind_of, manifest_above
-from dphrl.store.manifest import SUMS, folder_of, read_manifest, read_sums
+from dphrl.store.kinds import KINDS, kind_of, manifest_above
+from dphrl.store.manifest import SUMS, read_manifest, read_sums
 from dphrl.store.parquet import read_footer
 from dphrl.text import visible
 
-PAGE: Final = "audit/index.html"
+# With SHA256SUMS the audit of a run leaves its timings.
+AUDITED: Final = "timings/audit.parquet"
 # Of people who follow a run.
 _LEFT_OUT = ("logs", "tracking")
-# People keep nothing in these folders.
-_OURS = (
-    *("policies", "states", "train", "draws", "rollouts", "verdicts"),
-    *("gold", "prompts", "evaluation", "databases", "timings"),
-)
+# In these folders only rules write. People may keep texts and pictures among the tables.
+_OURS = {kind.path.split("/")[0] for kind in KINDS.values()} - {"tables"}
 _MAKE, _MOVE = "name it as a target of snakemake", "move it out of the folder of the run"
 # The end of a reader's error.
 _DELETE = "; delete it and run snakemake again"
@@ -39,8 +37,8 @@ class Run:
 
     Attributes:
         root: the folder of the run.
-        listed: the files that a finished run must have, by path; None: any that are there.
-        sums: the sha256 of listed files, where it is known.
+        listed: the files that a finished run must have, by path, each with its sha256 if that is known ("" if not);
+            None: any that are there.
         footers: of each table and manifest that is as it was written, by path.
         faults: the texts of faults, by path.
         targets: artifacts that snakemake is to make again.
@@ -48,8 +46,7 @@ class Run:
     """
 
     root: Path
-    listed: frozenset[str] | None = None
-    sums: Mapping[str, str] = field(default_factory=dict)
+    listed: Mapping[str, str] | None = None
     footers: dict[str, dict[str, Any]] = field(default_factory=dict)
     faults: dict[str, list[str]] = field(default_factory=dict)
     targets: dict[str, None] = field(default_factory=dict)
@@ -86,29 +83,19 @@ class Run:
     def footer(self, path: str) -> dict[str, Any] | None:
         """The footer of a table or manifest that is as it was written; None for another file or a damaged one."""
         kind = kind_of(path)
-        if path not in self.footers and path not in self.faults and path in self.present and kind is not None:
-            footer = self._sealed(path, kind)
-            if footer:
-                self.footers[path] = footer
-        return self.footers.get(path)
-
-    def _sealed(self, path: str, kind: Kind) -> dict[str, Any] | None:
-        file, schema = self.root / path, SCHEMAS.get(kind.schema)
-        if schema is None and kind.schema != "manifest":
-            return None
+        unread = path in self.present and path not in self.faults and path not in self.footers
+        if kind is None or not unread or kind.schema not in {*SCHEMAS, "manifest"}:
+            return self.footers.get(path)
+        file = self.root / path
         try:
-            footer = read_footer(file, verify=self.is_about(path)) if schema else read_manifest(file, verify=False)
+            is_manifest = kind.schema == "manifest"
+            footer = read_manifest(file) if is_manifest else read_footer(file, kind.schema, verify=self.is_about(path))
+            if footer.get("path") != path:
+                raise ValueError(f"was written as {footer.get('path')}")
+            self.footers[path] = footer
         except (OSError, ValueError, RecursionError) as error:
             self.damaged(path, str(error).removeprefix(f"{file}: ").removesuffix(_DELETE))
-            return None
-        if footer.get("path") != path:
-            self.damaged(path, f"was written as {footer.get('path')}")
-        elif schema and (footer["schema"], footer["version"]) != (schema.name, schema.version):
-            held = f"{footer['schema']} version {footer['version']}"
-            self.damaged(path, f"holds {held}, expected {schema.name} version {schema.version}")
-        else:
-            return footer
-        return None
+        return self.footers.get(path)
 
 
 def open_run(root: Path, files: Iterable[Path] | None = None) -> Run:
@@ -128,54 +115,55 @@ def open_run(root: Path, files: Iterable[Path] | None = None) -> Run:
     if not any(map(kind_of, run.present)):
         raise NoRunError(f"{root}: no artifact of this workflow in it; name the folder of a run, e.g. results/demo")
     if files is not None:
-        run.listed = frozenset(file.relative_to(root).as_posix() for file in files)
+        run.listed = dict.fromkeys((file.relative_to(root).as_posix() for file in files), "")
     elif SUMS in run.present:
         try:
-            run.sums = read_sums(root)
-            run.listed = frozenset(run.sums)
+            run.listed = read_sums(root)
         except ValueError as error:
-            run.fault(SUMS, str(error), "delete it and run snakemake again", SUMS)
-    elif PAGE in run.present:
+            run.damaged(SUMS, str(error))
+    elif AUDITED in run.present:
         run.fault(SUMS, "missing, but the audit of this run wrote it", _MAKE, SUMS)
     return run
 
 
 def check_files(run: Run) -> None:
     """Name each damaged, missing and foreign file; keep the footers of the others."""
-    for path in sorted(run.present | (run.listed or frozenset())):
-        manifest = manifest_above(path)
-        if path in run.faults:
-            continue
+    # The sha256 of files in the folders of manifests and next to tables, and the footer that lists it.
+    written = {
+        f"{_folder(artifact)}/{name}": (entry["sha256"], artifact)
+        for artifact in sorted(run.present)
+        for name, entry in ((run.footer(artifact) or {}).get("files") or {}).items()
+    }
+    sums = run.listed or {}
+    for path in sorted({*run.present, *written, *sums} - {*run.faults}):
+        sha256, artifact = written.get(path, ("", SUMS))
+        is_checked = path in written and run.is_about(artifact)
         if path not in run.present:
-            run.fault(path, f"missing, but {SUMS} lists it", _MAKE, manifest or path)
-        elif manifest is not None:
-            _check_listed(run, path, manifest)
-        elif kind_of(path) is not None:
-            footer = run.footer(path)
-            for name, entry in footer.get("files", {}).items() if footer and run.is_about(path) else ():
-                _check_written(run, path, name, entry["sha256"])
-        elif path not in run.sums and (path.split("/")[0] in _OURS or path.endswith(".parquet")):
-            run.fault(path, "no rule of this workflow writes it", _MOVE)
-    for path, sha256 in run.sums.items():
-        if path in run.present and path not in run.faults and run.hash(path) != sha256:
-            run.damaged(path, f"not the file that {SUMS} lists ({sha256[:12]} then, {run.hash(path)[:12]} now)")
+            if is_checked:
+                run.damaged(path, f"missing, but {artifact} lists it")
+            elif path in sums:
+                run.fault(path, f"missing, but {SUMS} lists it", _MAKE, manifest_above(path) or path)
+        elif is_checked and run.hash(path) != sha256:
+            run.damaged(path, f"not the file that {artifact} lists")
+        elif sums.get(path) and run.hash(path) != sums[path]:
+            run.damaged(path, f"not the file that {SUMS} lists ({sums[path][:12]} then, {run.hash(path)[:12]} now)")
             run.footers.pop(path, None)
+        elif path not in written:
+            _check_known(run, path)
 
 
-def _check_listed(run: Run, path: str, manifest: str) -> None:
-    """A file in the folder of a manifest is listed there: a loader takes every *.safetensors of a folder."""
-    if manifest not in run.present and manifest not in run.faults and run.is_about(manifest):
-        run.fault(manifest, "missing, only its folder is left", _MAKE, manifest)
-    footer = run.footer(manifest)
-    if footer and Path(path).relative_to(folder_of(Path(manifest))).as_posix() not in footer["files"]:
-        run.fault(path, f"not listed in {manifest}", _MOVE)
+def _folder(artifact: str) -> str:
+    """The folder of the files that a footer lists: of a manifest its own, of a table the folder that it is in."""
+    return artifact.removesuffix(".json") if artifact.endswith(".json") else artifact.rpartition("/")[0]
 
 
-def _check_written(run: Run, artifact: str, name: str, sha256: str) -> None:
-    """A file that a footer lists is there and as it was written: below a manifest's folder, or next to a table."""
-    place = folder_of(Path(artifact)) if artifact.endswith(".json") else Path(artifact).parent
-    path = (place / name).as_posix()
-    if path not in run.present:
-        run.damaged(path, f"missing, but {artifact} lists it")
-    elif run.hash(path) != sha256:
-        run.damaged(path, f"not the file that {artifact} lists")
+def _check_known(run: Run, path: str) -> None:
+    """A file that no footer lists is an artifact, or in a folder where people may keep it."""
+    manifest, is_ours = manifest_above(path), path.split("/")[0] in _OURS or path.endswith(".parquet")
+    if manifest is not None:
+        if run.footer(manifest):  # a loader takes every *.safetensors of a folder
+            run.fault(path, f"not listed in {manifest}", _MOVE)
+        elif manifest not in run.present and manifest not in run.faults and run.is_about(manifest):
+            run.fault(manifest, "missing, only its folder is left", _MAKE, manifest)
+    elif is_ours and kind_of(path) is None and path not in (run.listed or {}):
+        run.fault(path, "no rule of this workflow writes it", _MOVE)

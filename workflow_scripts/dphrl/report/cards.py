@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,9 +11,8 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from dphrl.evaluation.methods import label
 from dphrl.report.headline import headline_markdown, markdown, markdown_table, metric_name
+from dphrl.report.render import TEMPLATES
 from dphrl.store.policy_names import BASE, PolicyName
-
-_TEMPLATE = Path(__file__).parent / "templates" / "card.md.j2"
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def card(
     )
     made = ModelCard.from_template(
         metadata,
-        template_path=str(_TEMPLATE),
+        template_path=str(TEMPLATES / "card.md.j2"),
         title=title,
         base=f"{base}{start}",
         folder_digest=folder_digest,

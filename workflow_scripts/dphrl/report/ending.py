@@ -9,6 +9,7 @@ from tabulate import tabulate
 from dphrl.evaluation.methods import in_order, label
 from dphrl.report.headline import Headline, last_steps, main_metrics, metric_name, value_text
 from dphrl.store.layout import Layout
+from dphrl.store.manifest import SUMS
 from dphrl.store.parquet import read_table
 from dphrl.text import visible
 
@@ -16,12 +17,12 @@ from dphrl.text import visible
 def ending(layout: Layout, current: Collection[str]) -> str:
     """The text at the end of a run whose files `current` are up to date; empty without a report among them."""
     headline = Path(layout.path("headline"))
-    page, audit = (Path(layout.root, f"{name}/index.html") for name in ("report", "audit"))
+    page, sums = Path(layout.root, "report/index.html"), Path(layout.root, SUMS)
     if str(page) not in current or not (page.exists() and headline.exists()):
         return ""
     lines = [results(read_table(headline, "headline"), layout.config.evaluate.datasets)]
-    if str(audit) in current and audit.exists():
-        lines.append(f"The audit: all files are as they were written, {audit.resolve()}")
+    if str(sums) in current and sums.exists():
+        lines.append(f"The audit: all files are as they were written, {sums.resolve()}")
     return visible("\n".join(["", *lines, f"The report, with intervals: {page.resolve()}"]))
 
 

@@ -51,7 +51,7 @@ def _maker(file: Path) -> tuple[Path, str]:
     for place in [*places, *(folder.with_name(f"{folder.name}.json") for folder in file.parents[:-1])]:
         is_table = place.suffix == ".parquet"
         if place.is_file() and (is_table or (place.suffix == ".json" and folder_of(place).is_dir())):
-            footer = read_footer(place, verify=False) if is_table else read_manifest(place, verify=False)
+            footer = read_footer(place, verify=False) if is_table else read_manifest(place)
             path = str(footer.get("path"))
             if place.as_posix().endswith(f"/{path}"):
                 return place.parents[path.count("/")], path

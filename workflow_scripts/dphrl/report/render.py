@@ -4,12 +4,13 @@ import base64
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-_FOLDER = Path(__file__).parent
+TEMPLATES: Final = Path(__file__).parent / "templates"
+_ASSETS = Path(__file__).parent / "assets"
 
 
 def render(template: str, **values: Any) -> str:
@@ -25,7 +26,7 @@ def render(template: str, **values: Any) -> str:
 def environment() -> Environment:
     """The environment of all templates; a value that a template misses is an error."""
     templates = Environment(
-        loader=FileSystemLoader(_FOLDER / "templates"),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -40,7 +41,7 @@ def environment() -> Environment:
 
 def _asset(name: str) -> Markup:
     """An asset file, not escaped: the assets are part of this package."""
-    return Markup((_FOLDER / "assets" / name).read_text(encoding="utf-8"))
+    return Markup((_ASSETS / name).read_text(encoding="utf-8"))
 
 
 def _csp_hash(text: str) -> str:

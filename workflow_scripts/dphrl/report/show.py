@@ -8,7 +8,6 @@ from pathlib import Path
 import polars as pl
 from safetensors import SafetensorError, safe_open
 
-from dphrl.store.manifest import folder_of, read_manifest
 from dphrl.store.parquet import read_footer
 from dphrl.text import visible
 
@@ -17,8 +16,8 @@ _HEAD = 5
 
 
 def show(file: Path) -> str:
-    """The content of a file: footer, columns, first rows and one whole row of a table; the files of a manifest; names,
-    types, shapes and metadata of tensors; the beginning of any other text. Control characters are symbols.
+    """The content of a file: footer, columns, first rows and one whole row of a table; names, types, shapes and
+    metadata of tensors; the beginning of a text, such as a manifest. Control characters are symbols.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -30,8 +29,6 @@ def show(file: Path) -> str:
         return _sections(_table(file))
     if file.suffix == ".safetensors":
         return _sections(_tensors(file))
-    if file.suffix == ".json" and folder_of(file).is_dir():
-        return _sections(_manifest(file))
     try:
         text = file.read_text(encoding="utf-8")
     except ValueError as error:
@@ -54,14 +51,6 @@ def _table(file: Path) -> dict[str, list[str]]:
         row = frame.row(0, named=True)
         sections["row 0 in full"] = [f"{name}: {_short(value)}" for name, value in row.items()]
     return sections
-
-
-def _manifest(file: Path) -> dict[str, list[str]]:
-    manifest = read_manifest(file, verify=False)
-    files = manifest["files"]
-    listing = [f"{entry['size']:>12}  {entry['sha256'][:12]}  {name}" for name, entry in sorted(files.items())]
-    footer = {name: value for name, value in manifest.items() if name != "files"}
-    return {"footer": _indented(footer), f"{len(files)} files (bytes, sha256)": listing}
 
 
 def _tensors(file: Path) -> dict[str, list[str]]:

@@ -49,7 +49,6 @@ _RATE_NAMES = ("keep", "explore", "ndr", "nscr")
 _RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
 _SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
 _AT_K = _POLICY | {"k": _I32}
-_TIMING = _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64}
 _PROBED: dict[str, tuple[str, ...]] = {"subset": ("pef", "exp")}
 _NO_TOKENS = {"tokens", "tokens_per_s"}
 
@@ -149,7 +148,12 @@ _DECLARED = (
         enums=_PROBED,
         bounds={"step": _FROM_0, "sample_index": _FROM_0},
     ),
-    Schema("timings", ("stage", "part"), _TIMING, nullable=_NO_TOKENS),
+    Schema(
+        "timings",
+        ("stage", "part"),
+        _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64},
+        nullable=_NO_TOKENS,
+    ),
     Schema(
         "evaluation",
         ("prompt_id",),
@@ -291,6 +295,5 @@ _DECLARED = (
         bounds={"step": _FROM_0, "correct": (0, 1)},
     ),
     Schema("training", ("method", "seed", "step", "metric"), {"method": _STR, "seed": _I32, **_STEP}),
-    Schema("costs", ("file", "stage", "part"), {"file": _STR} | _TIMING, nullable=_NO_TOKENS),
 )
 SCHEMAS = {schema.name: schema for schema in _DECLARED}

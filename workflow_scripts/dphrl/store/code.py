@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
-import re
 import subprocess
 from collections.abc import Sequence
 from functools import cache
@@ -16,11 +15,10 @@ from dphrl.store.catalogue import SCHEMAS
 # Not part of any digest. The schemas that a stage writes are in the digest, its slice of the config in the footer.
 _OUTSIDE = tuple(f"dphrl.{name}" for name in ("config", "machine", "store"))
 _ROOT = Path(__file__).resolve().parents[1]
-# Code and templates name templates, style sheets and page scripts by their file names.
-_ASSET = re.compile(r"[\w./-]+\.(?:j2|css|js)")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-_QUOTED = re.compile(rf"""["']({_ASSET.pattern})["']""")
-
+# A script that imports this module makes pages: all templates, style sheets and page scripts are in its digest.
+_RENDER = "dphrl.report.render"
+_PAGES = (".j2", ".css", ".js")
 # The sha256 of all files of the code when the run was planned, for its jobs.
 _PLANNED = "DPHRL_PLANNED_CODE"
 
@@ -51,7 +49,7 @@ def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
 
     Comments, docstrings and formatting of Python are left out: a change there reruns nothing. The graph is static:
     imports inside functions count, imports by computed name do not. The `__init__` of a package counts where a name is
-    imported from it. A template or asset counts where its file name is a string of the code.
+    imported from it. All templates and assets count for code that makes pages.
 
     Args:
         sources: scripts of `workflow_scripts/stages` ("score.py"), dotted names of modules ("dphrl.hub").
@@ -69,7 +67,9 @@ def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
             pending.extend(_needs(name))
     digest = hashlib.sha256()
     for name in sorted(seen):
-        digest.update(f"{name}\n{_content(name)}\n".encode())
+        digest.update(f"{name}\n{_code(name)}\n".encode())
+    for file in _files(*_PAGES) if _RENDER in seen else ():
+        digest.update(f"{file.relative_to(_ROOT)}\n{file.read_text(encoding='utf-8')}\n".encode())
     for name in sorted(schemas):
         digest.update(f"{SCHEMAS[name].canonical()}\n".encode())
     return digest.hexdigest()
@@ -94,16 +94,17 @@ def verify_code(expected: str, sources: Sequence[str], schemas: Sequence[str] = 
 
 def _sha256_of_files() -> str:
     digest = hashlib.sha256()
-    for file in sorted(_ROOT.parent.rglob("*")):
-        if file.suffix in (".py", ".j2", ".css", ".js"):
-            digest.update(f"{file}\n{len(content := file.read_bytes())}\n".encode() + content)
+    for file in _files(".py", *_PAGES):
+        digest.update(f"{file}\n{len(content := file.read_bytes())}\n".encode() + content)
     return digest.hexdigest()
 
 
+def _files(*endings: str) -> list[Path]:
+    return [file for file in sorted(_ROOT.parent.rglob("*")) if file.suffix in endings]
+
+
 def _path(name: str) -> Path | None:
-    """The file of a script, a module of the package or an asset; None for anything else, such as another library."""
-    if _ASSET.fullmatch(name):
-        return _assets().get(name.rpartition("/")[2])
+    """The file of a script or a module of the package; None for anything else, such as another library."""
     parts = name.removesuffix(".py").split(".")
     # Scripts of rules are in `stages`; they import `script.py`, next to the package, by its bare name.
     bases = (_ROOT.parent.joinpath(*parts), _ROOT.parent.joinpath("stages", *parts))
@@ -112,36 +113,23 @@ def _path(name: str) -> Path | None:
 
 
 @cache
-def _assets() -> dict[str, Path]:
-    """The templates and assets of the package, by file name."""
-    return {file.name: file for file in sorted(_ROOT.rglob("*")) if _ASSET.fullmatch(file.name) and file.is_file()}
-
-
-@cache
 def _needs(name: str) -> tuple[str, ...]:
-    """Names of the code and assets that `name` uses directly."""
-    if _ASSET.fullmatch(name):
-        names = _QUOTED.findall(_content(name))
-    else:
-        names = []
-        for node in ast.walk(_tree(name)):
-            if isinstance(node, ast.Import):
-                names += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                if node.level:
-                    raise ValueError(f"{name} uses a relative import: this project imports by full name")
-                modules = [f"{node.module}.{alias.name}" for alias in node.names]
-                names += [module if _path(module) else str(node.module) for module in modules]
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ASSET.fullmatch(node.value):
-                names.append(node.value)
+    """Names of the code that `name` imports directly."""
+    names = []
+    for node in ast.walk(_tree(name)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise ValueError(f"{name} uses a relative import: this project imports by full name")
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            names += [module if _path(module) else str(node.module) for module in modules]
     return tuple(used for used in dict.fromkeys(names) if _path(used))
 
 
 @cache
-def _content(name: str) -> str:
-    """The text of an asset; Python code without comments, docstrings and formatting."""
-    if _ASSET.fullmatch(name):
-        return _assets()[name.rpartition("/")[2]].read_text(encoding="utf-8")
+def _code(name: str) -> str:
+    """Python code without comments, docstrings and formatting."""
     return ast.unparse(_tree(name))
 
 

@@ -61,8 +61,8 @@ def visible_files(folder: Path) -> Iterator[Path]:
         yield from filter(Path.is_file, files)
 
 
-def listed(file: Path, sha256: str | None = None) -> dict[str, Any]:
-    """Size and sha256 of a file, as footers and manifests list it; a sha256 that is given is not computed again."""
+def size_and_sha256(file: Path, sha256: str | None = None) -> dict[str, Any]:
+    """Both of a file, as footers and manifests list them; a sha256 that is given is not computed again."""
     return {"size": file.stat().st_size, "sha256": sha256 or sha256_file(file)}
 
 

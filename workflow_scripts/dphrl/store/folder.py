@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from dphrl.config.config import Config
@@ -47,33 +48,22 @@ def _other_version(config: Config, folder: Path) -> Iterator[Problem]:
 
 def _other_seed(config: Config, folder: Path) -> Iterator[Problem]:
     """A finished run would be lost by one changed number, which gives no better results: that is another run."""
-    layout = Layout(config)
-    # Recorded answers, which no seed changes, are left out.
-    plans = () if config.replays_training_set else ("presample", "refine")
-    drawn = [path for plan in plans for path in layout.drawn_shards("drawn_rollouts", plan)[:1]]
-    drawn += [
-        layout.shards("rollouts", policy, name)[0]
-        for policy in layout.policies()
-        for name in config.evaluate.datasets
-        if name not in config.replay.get(policy.method, {})
-    ]
-    for path in drawn:
-        file = folder / path
-        if not file.is_file():
-            continue
-        try:
-            made = read_footer(file, verify=False).get("seed")
-            if made in (None, config.seed):
-                return  # each job reads the Snakefile: no sample is hashed
-            read_footer(file)
-        except (SchemaError, OSError, ValueError):
-            continue  # a damaged file, which the audit names
-        allowed = (
-            f"{made}, with which {layout.root} was made; or give this run another name (key run), which keeps "
-            f"{layout.root}; or delete {layout.root} first"
-        )
-        yield Problem("seed", show(config.seed), allowed)
-        return
+    name = Layout(config).root
+    # Each job reads the Snakefile, so a few footers are read, and a file is hashed only if its seed differs.
+    drawn = ("draws/*/rollouts/*/0.parquet", "rollouts/**/0.parquet")
+    for file in chain.from_iterable(map((folder / name).glob, drawn)):
+        with suppress(SchemaError, OSError, KeyError):  # a damaged file, which the audit names
+            footer = read_footer(file, verify=False)
+            if "recorded" in footer["inputs"]:  # answers that no seed changes
+                continue
+            if footer["seed"] != config.seed:
+                read_footer(file)
+                allowed = (
+                    f"{footer['seed']}, with which {name} was made; or give this run another name (key run), which"
+                    f" keeps {name}; or delete {name} first"
+                )
+                yield Problem("seed", show(config.seed), allowed)
+            return
 
 
 def _other_run(config: Config, folder: Path) -> Iterator[Problem]:

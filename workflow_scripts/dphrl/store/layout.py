@@ -10,7 +10,6 @@ from pathlib import Path
 from dphrl.config.blocks.data import TOY, DatasetConfig
 from dphrl.config.config import Config
 from dphrl.hub import OF_MODEL, HubName, data_name, model_name
-from dphrl.store.files import database_states
 from dphrl.store.kinds import KINDS, fill
 from dphrl.store.parquet import read_footer
 from dphrl.store.policy_names import BASE, DRAW, START, PolicyName
@@ -100,10 +99,6 @@ class Layout:
         """The folder of the policy that a job draws from, at whatever temperature."""
         return f"{self.root}/policies/{wildcards['policy'].partition('/t')[0]}"
 
-    def sampled_manifest(self, wildcards: Mapping[str, str]) -> str:
-        """The JSON file next to the folder `sampled_weights`, with the sha256 of each file in it."""
-        return f"{self.sampled_weights(wildcards)}.json"
-
     def shards(self, kind: str, policy: PolicyName, dataset: str) -> list[str]:
         """All shards of the "rollouts" or "verdicts" of an evaluation."""
         numbers = range(self.config.sampling.evaluate.shards)
@@ -179,10 +174,6 @@ class Layout:
             data["supervised"] = data_name(supervised.source)
         return {name: hub_name for name, hub_name in {**models, **data}.items() if hub_name}
 
-    def listings(self) -> list[str]:
-        """The listing of each name of the hub."""
-        return [self.path("hub", of=name) for name in self.hub_names()]
-
     def files_of_model(self, wildcards: Mapping[str, str]) -> list[str]:
         """The files that a run takes of a model's folder, without subfolders; for the hub its listing."""
         name = f"model.{wildcards['model'].partition('/')[0]}"
@@ -227,10 +218,6 @@ class Layout:
         """The folder of a dataset's databases; None for a task without."""
         folder = self.dataset(wildcards).database_folder
         return f"{self.root}/toy/databases" if folder == TOY else folder
-
-    def database_states(self, wildcards: Mapping[str, str]) -> str:
-        """A digest that changes when a database of the user may have changed: names, sizes, times of change."""
-        return database_states(str(self.database_folder(wildcards)))
 
     def database_digest(self, wildcards: Mapping[str, str]) -> str | None:
         """The content digest of the table of databases; None without one, or until it is there."""

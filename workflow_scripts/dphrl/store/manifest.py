@@ -12,11 +12,11 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from dphrl.store.files import listed, replacing, sha256_file, visible_files, write_text
+from dphrl.store.files import remembered_sha256, replacing, sha256_file, size_and_sha256, visible_files, write_text
 
 SUMS: Final = "SHA256SUMS"
 _SEAL: Final = "footer_sha256"
@@ -39,65 +39,54 @@ def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, 
         digests: the sha256 of files that were hashed while they were written, by name; the others are read.
     """
     hashed = digests or {}
-    files = {name: listed(folder_of(path) / name, hashed.get(name)) for name in _files(path)}
-    write_text(path, json.dumps(sealed({"files": files, **footer}), indent=1, sort_keys=True) + "\n")
+    files = {name: size_and_sha256(folder_of(path) / name, hashed.get(name)) for name in _files(path)}
+    write_text(path, json.dumps(_sealed({"files": files, **footer}), indent=1, sort_keys=True) + "\n")
 
 
-def sealed(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _sealed(facts: Mapping[str, Any]) -> dict[str, Any]:
     """A manifest as JSON gives it back, with the sha256 of its other values, by which a changed byte is noticed."""
     plain: dict[str, Any] = json.loads(json.dumps({name: value for name, value in facts.items() if name != _SEAL}))
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return {**plain, _SEAL: hashlib.sha256(text.encode()).hexdigest()}
 
 
-def read_manifest(
-    path: Path, *, verify: bool = True, digest: Callable[[Path], str] = sha256_file, below: str = ""
-) -> dict[str, Any]:
-    """The manifest; with `verify`, after a check that the files are there, unchanged, and no others.
-
-    Args:
-        digest: the sha256 of a file, such as `remembered_sha256`.
-        below: only files of this folder within the folder are checked, such as "databases/"; "": all.
+def read_manifest(path: Path) -> dict[str, Any]:
+    """A manifest; the files of its folder are not checked.
 
     Raises:
-        ManifestError: a file is missing, differs or is not listed; or this is no manifest.
+        ManifestError: this is no manifest, or a value of it has changed.
     """
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(manifest, dict) or manifest.get(_SEAL) != sealed(manifest)[_SEAL]:
+        if not isinstance(manifest, dict) or manifest.get(_SEAL) != _sealed(manifest)[_SEAL]:
             raise ValueError("its values are not those that were written")
     except ValueError as error:
         raise ManifestError(f"{path}: no manifest ({error}); delete it and run snakemake again") from error
-    missing, changed, unlisted = differences(path, manifest, digest, below) if verify else ([], [], [])
-    for names, problem in (
-        (missing, f"listed in {path.name} but missing; delete {path} and run snakemake again"),
-        (changed, f"differs from {path.name}; delete {path} and run snakemake again"),
-        # A loader takes every *.safetensors of a folder, listed or not.
-        (unlisted, f"not listed in {path.name}; move it elsewhere"),
-    ):
-        if names:
-            raise ManifestError(f"{folder_of(path) / names[0]}: {problem}")
     return manifest
 
 
-def differences(
-    path: Path, manifest: Mapping[str, Any], digest: Callable[[Path], str] = sha256_file, below: str = ""
-) -> tuple[list[str], list[str], list[str]]:
-    """How the folder of a manifest differs from it: the names of missing, changed and unlisted files.
+def verified_manifest(path: Path, below: str = "") -> dict[str, Any]:
+    """A manifest whose folder has exactly the listed files, unchanged; their sha256 is that of `remembered_sha256`.
 
     Args:
-        below: as in `read_manifest`.
+        below: only files of this folder within the folder are checked, such as "databases/"; "": all.
+
+    Raises:
+        ManifestError: as `read_manifest`; or a file is missing, differs or is not listed.
     """
-    folder = folder_of(path)
-    entries = {name: entry for name, entry in manifest["files"].items() if name.startswith(below)}
-    missing = [name for name in entries if not (folder / name).is_file()]
-    changed = [
-        name
-        for name, entry in entries.items()
-        if name not in missing
-        and ((folder / name).stat().st_size != entry["size"] or digest(folder / name) != entry["sha256"])
-    ]
-    return missing, changed, [name for name in _files(path) if name.startswith(below) and name not in entries]
+    manifest, folder = read_manifest(path), folder_of(path)
+    listed, present = (
+        {name for name in names if name.startswith(below)} for names in (manifest["files"], _files(path))
+    )
+    for name in sorted(listed | present):
+        file, entry = folder / name, manifest["files"].get(name)
+        if name not in listed:  # a loader takes every *.safetensors of a folder
+            raise ManifestError(f"{file}: not listed in {path.name}; move it elsewhere")
+        if name not in present:
+            raise ManifestError(f"{file}: listed in {path.name} but missing; delete {path} and run snakemake again")
+        if file.stat().st_size != entry["size"] or remembered_sha256(file) != entry["sha256"]:
+            raise ManifestError(f"{file}: differs from {path.name}; delete {path} and run snakemake again")
+    return manifest
 
 
 def remove_folders(manifests: Iterable[str]) -> None:

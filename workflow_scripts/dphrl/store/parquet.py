@@ -7,7 +7,6 @@ its rows: the writer checked these.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any, Final
 import polars as pl
 
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.files import listed, replacing
+from dphrl.store.files import replacing, size_and_sha256
 from dphrl.store.schema import SchemaError
 
 # Rows of a row group: a reader of a few rows decodes no more than one.
@@ -37,32 +36,18 @@ _MARK, _HEX = b'"file_sha256": "', 64
 _UNREADABLE = (OSError, ValueError, KeyError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
-def content_digest(frame: pl.DataFrame, schema: str) -> str:
-    """Hex sha256 over the rows in key order, as JSON lines: the same for any encoding or row group size."""
-    return _digest(SCHEMAS[schema].conform(frame, f"content digest of {schema}"))
-
-
-def write_table(frame: pl.DataFrame, schema: str, path: Path, footer: Mapping[str, Any]) -> None:
-    """Check `frame` against its schema and write it sorted by key, with its footer, atomically.
-
-    Raises:
-        SchemaError: the frame breaks the schema; nothing is written.
-    """
-    rows = SCHEMAS[schema].conform(frame, str(path))
-    with replacing(path) as temporary:
-        metadata = _metadata(schema, rows.height, _digest(rows), footer)
-        rows.write_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata)
-        seal(temporary)
-
-
-def write_parts(
-    parts: Iterable[pl.DataFrame], schema: str, path: Path, footer: Mapping[str, Any], files: Sequence[Path] = ()
+def write_table(
+    rows: pl.DataFrame | Iterable[pl.DataFrame],
+    schema: str,
+    path: Path,
+    footer: Mapping[str, Any],
+    files: Sequence[Path] = (),
 ) -> None:
-    """As `write_table`, for a table that comes in parts, in key order; the bytes do not depend on the parts.
-
-    The parts are kept in a temporary folder until the last one is there.
+    """Check a table against its schema and write it sorted by key, with its footer, atomically.
 
     Args:
+        rows: the table, or its parts in key order; the bytes do not depend on the parts. They are kept in a temporary
+            folder until the last one is there, as the digest of all rows is in the footer.
         files: files in the folder of the table that are complete after the last part; the footer lists them.
 
     Raises:
@@ -71,33 +56,26 @@ def write_parts(
     declared, digest = SCHEMAS[schema], hashlib.sha256()
     with replacing(path) as temporary, TemporaryDirectory(prefix=".", suffix=".tmp", dir=path.parent) as folder:
         kept: list[Path] = []
-        rows, last = 0, None
-        for part in parts:
+        height, last = 0, None
+        for part in [rows] if isinstance(rows, pl.DataFrame) else rows:
             conformed = declared.conform(part, str(path))
             last = _last_key(conformed, schema, last, path)
-            rows += conformed.height
-            for lines in _json_lines(conformed):
-                digest.update(lines)
+            height += conformed.height
+            for chunk in conformed.iter_slices(_DIGESTED):
+                digest.update(chunk.write_ndjson().encode())
             kept.append(Path(folder, f"{len(kept)}.parquet"))
             conformed.write_parquet(kept[-1], compression="uncompressed")
         whole = pl.scan_parquet(kept, glob=False) if kept else pl.LazyFrame(schema=declared.columns)
-        more = {"files": {file.name: listed(file) for file in files}} if files else {}
-        metadata = _metadata(schema, rows, digest.hexdigest(), {**footer, **more})
-        whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata=metadata, engine="streaming")
-        seal(temporary)
+        facts = {"schema": schema, "version": declared.version, "rows": height, "digest": digest.hexdigest(), **footer}
+        if files:
+            facts["files"] = {file.name: size_and_sha256(file) for file in files}
+        # The last value is a placeholder for the sha256 of the file.
+        text = f'{json.dumps(facts, sort_keys=True)[:-1]}, {_MARK.decode()}{"0" * _HEX}"}}'
+        whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata={_FOOTER: text}, engine="streaming")
+        _seal(temporary)
 
 
-def _metadata(schema: str, rows: int, digest: str, footer: Mapping[str, Any]) -> dict[str, str]:
-    facts = {"schema": schema, "version": SCHEMAS[schema].version, "rows": rows, "digest": digest, **footer}
-    return {_FOOTER: footer_text(facts)}
-
-
-def footer_text(facts: Mapping[str, Any]) -> str:
-    """A footer as JSON whose last value is a placeholder of 64 zeros: `seal` writes the sha256 of the file there."""
-    return f'{json.dumps(facts, sort_keys=True)[:-1]}, {_MARK.decode()}{"0" * _HEX}"}}'
-
-
-def seal(path: Path) -> None:
+def _seal(path: Path) -> None:
     """Replace the placeholder in the footer of a table by the sha256 of all other bytes of the file.
 
     So a changed byte is found before the file is decoded: some damage makes a parquet reader ask for so much memory
@@ -126,11 +104,11 @@ def _seal_of(path: Path) -> tuple[int, str, str]:
         return at, content[at : at + _HEX].decode(errors="replace"), digest.hexdigest()
 
 
-def read_footer(path: Path, *, verify: bool = True) -> dict[str, Any]:
+def read_footer(path: Path, schema: str | None = None, *, verify: bool = True) -> dict[str, Any]:
     """The footer of a table; with `verify`, after a check of all bytes of the file.
 
     Raises:
-        SchemaError: the file is not a table of this project, or is damaged.
+        SchemaError: the file is not a table of this project or not of `schema`, or is damaged.
     """
     try:
         if verify:
@@ -142,6 +120,12 @@ def read_footer(path: Path, *, verify: bool = True) -> dict[str, Any]:
         raise SchemaError(
             f"{path}: it is not the file that was written ({error}); delete it and run snakemake again"
         ) from error
+    holds = footer.get("schema"), footer.get("version")
+    if schema and holds != (schema, SCHEMAS[schema].version):
+        raise SchemaError(
+            f"{path}: holds {holds[0]!r} version {holds[1]}, expected {schema!r} {SCHEMAS[schema].version};"
+            " delete it and run snakemake again"
+        )
     return footer
 
 
@@ -167,16 +151,9 @@ def table_digest(paths: Sequence[Path], schema: str) -> str:
     Raises:
         SchemaError: a file is damaged, of another schema or version, or does not follow the file before in key order.
     """
-    expected, last, digests = (schema, SCHEMAS[schema].version), None, []
+    last, digests = None, []
     for path in paths:
-        footer = read_footer(path)
-        kind = (footer.get("schema"), footer.get("version"))
-        if kind != expected:
-            raise SchemaError(
-                f"{path}: holds {kind[0]!r} version {kind[1]}, expected {schema!r} {expected[1]};"
-                " delete it and run snakemake again"
-            )
-        digests.append(footer["digest"])
+        digests.append(read_footer(path, schema)["digest"])
         if len(paths) > 1:
             keys = pl.scan_parquet(path, glob=False).select(SCHEMAS[schema].key)
             last = _last_key(pl.concat([keys.head(1), keys.tail(1)]).collect(), schema, last, path)
@@ -214,13 +191,6 @@ def by_prompts(lead: pl.LazyFrame, *others: pl.LazyFrame) -> Iterator[tuple[pl.D
         yield tuple(frame.filter(inside).collect(engine="streaming") for frame in (lead, *others))
 
 
-def slices(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """All rows in their order, `PART` at a time; at least one frame, which may be empty."""
-    rows = frame.select(pl.len()).collect().item()
-    for start in range(0, max(rows, 1), PART):
-        yield frame.slice(start, PART).collect()
-
-
 def _last_key(rows: pl.DataFrame, schema: str, last: tuple[Any, ...] | None, path: Path) -> tuple[Any, ...] | None:
     """The key of the last row of a part; `last` is the key of the row before the part.
 
@@ -234,18 +204,3 @@ def _last_key(rows: pl.DataFrame, schema: str, last: tuple[Any, ...] | None, pat
     if last is not None and first <= last:
         raise SchemaError(f"{path}: key {key} repeats or is out of order: {first} comes after {last}")
     return end
-
-
-def _digest(rows: pl.DataFrame) -> str:
-    digest = hashlib.sha256()
-    for lines in _json_lines(rows):
-        digest.update(lines)
-    return digest.hexdigest()
-
-
-def _json_lines(rows: pl.DataFrame) -> Iterator[memoryview]:
-    """The rows as the bytes that their digest is made of."""
-    for some in rows.iter_slices(_DIGESTED):
-        buffer = io.BytesIO()
-        some.write_ndjson(buffer)
-        yield buffer.getbuffer()

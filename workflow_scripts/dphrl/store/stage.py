@@ -15,9 +15,9 @@ import polars as pl
 
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.code import project_commit, verify_code
-from dphrl.store.files import remembered_sha256, sha256_file
-from dphrl.store.manifest import folder_of, manifest_digest, names_digest, read_manifest, write_manifest
-from dphrl.store.parquet import check_listed, table_digest, write_parts, write_table
+from dphrl.store.files import sha256_file
+from dphrl.store.manifest import folder_of, manifest_digest, names_digest, verified_manifest, write_manifest
+from dphrl.store.parquet import check_listed, table_digest, write_table
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
 Timing = tuple[str, float, int | None]
@@ -42,9 +42,7 @@ class Stage:
     Args:
         root: folder of the run; paths in footers are relative to it.
         name: stage name, e.g. "score".
-        sources: the scripts and modules whose code digest is `code`.
-        schemas: the table schemas that it writes; they are part of the digest.
-        code: digest made when the DAG was built; the stage stops if the code changed since.
+        code: digest of its code, made when the DAG was built.
         config: the stage's own slice of the config: plain JSON values, blocks by name.
         libraries: distributions whose versions can change the result.
         seed: the seed of the stage's random choices, if it makes any.
@@ -59,8 +57,6 @@ class Stage:
 
     root: Path
     name: str
-    sources: Sequence[str]
-    schemas: Sequence[str]
     code: str
     config: Mapping[str, Any]
     libraries: Sequence[str] = ()
@@ -71,9 +67,6 @@ class Stage:
     note: str = ""
     last: Callable[[], object] = lambda: None
 
-    def __post_init__(self) -> None:
-        verify_code(self.code, self.sources, self.schemas)
-
     @classmethod
     def of_job(cls, job: Any, blocks: Sequence[str], libraries: Sequence[str]) -> Self:
         """The stage of a job. Its rule must declare the param `code` and the output `timings`.
@@ -82,15 +75,17 @@ class Stage:
             job: the object `snakemake` of its script.
             blocks: params that are blocks of the configuration.
             libraries: distributions whose versions can change the result.
+
+        Raises:
+            CodeChangedError: the code is not that of the plan any more.
         """
         run, code = job.config["run"], job.params.code
+        verify_code(code["digest"], code["sources"], code["schemas"])
         # <timings> is in the folder of the run, whose name is the name of the run.
         above, _, _ = job.output.timings.partition(f"{run}/timings/")
         return cls(
             Path(f"{above}{run}"),
             Path(code["sources"][0]).stem,
-            code["sources"],
-            code["schemas"],
             code["digest"],
             config={name: job.params[name] for name in blocks},
             libraries=libraries,
@@ -118,10 +113,10 @@ class Stage:
         The content of a file is read again only if its size or its time of change is another one.
 
         Args:
-            below: the part of the folder that the job reads, as in `read_manifest`.
+            below: the part of the folder that the job reads, as in `verified_manifest`.
         """
         path = Path(manifest)
-        self._record(name, [path], manifest_digest(read_manifest(path, digest=remembered_sha256, below=below)))
+        self._record(name, [path], manifest_digest(verified_manifest(path, below)))
         return folder_of(path)
 
     def file(self, name: str, path: str | Path, listed_by: str | None = None) -> Path:
@@ -189,19 +184,15 @@ class Stage:
         """The path of an output in the run, and the version of this project."""
         return {"path": self._place(Path(path)), "made_by": f"dphrl {library_version('dphrl')}"}
 
-    def write(self, frame: pl.DataFrame, schema: str, path: str) -> None:
-        """Write a table with this stage's footer."""
-        write_table(frame, schema, Path(path), self._footer_of(path))
-
-    def write_parts(
-        self, parts: Iterable[pl.DataFrame], schema: str, path: str, files: str | Sequence[str] = ()
+    def write(
+        self, rows: pl.DataFrame | Iterable[pl.DataFrame], schema: str, path: str, files: Sequence[str] = ()
     ) -> None:
-        """Write a table that comes in parts, in key order; its footer lists `files`, complete after the last part."""
-        write_parts(parts, schema, Path(path), self._footer_of(path), _files(files))
+        """Write a table, whole or in parts, with this stage's footer; the arguments are as in `write_table`."""
+        write_table(rows, schema, Path(path), self._footer_of(path), _files(files))
 
-    def write_manifest(self, path: str, digests: Mapping[str, str] | None = None, **facts: Any) -> None:
+    def write_manifest(self, path: str, digests: Mapping[str, str] | None = None) -> None:
         """Write the manifest of the folder next to it, with this stage's footer; `digests` as there."""
-        write_manifest(Path(path), {**self._footer_of(path), **facts}, digests)
+        write_manifest(Path(path), self._footer_of(path), digests)
 
     @contextmanager
     def part(self, name: str) -> Iterator[dict[str, int]]:

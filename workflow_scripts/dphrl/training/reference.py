@@ -23,7 +23,7 @@ from dphrl.policy.logprobs import Attention, LogProbs, by_row, device_of_job, lo
 from dphrl.policy.ranks import ONE_NODE, Nodes, RankJob, run_on_ranks
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import replacing
-from dphrl.store.parquet import by_prompts, slices, write_parts
+from dphrl.store.parquet import by_prompts, write_table
 from dphrl.store.tensors import Entry, file_order, write_tensors
 
 Tensors = dict[str, np.ndarray]
@@ -69,7 +69,7 @@ class ReferenceJob(RankJob):
         divide_frozen(policy, self.dtype)
         parts = self.tensorised(policy, compute_with_ranks)
         if rank() == 0:
-            write_parts(save_tensors(parts, Path(self.output)), "reference_index", Path(self.index), {})
+            write_table(save_tensors(parts, Path(self.output)), "reference_index", Path(self.index), {})
         else:
             for _ in parts:
                 pass
@@ -95,7 +95,7 @@ def _store_on_ranks(job: ReferenceJob, nodes: Nodes) -> Iterator[pl.DataFrame]:
         of_ranks = job.model_copy(update={"output": str(tensors), "index": str(index)})
         run_on_ranks(of_ranks, job.hardware.reference_ranks, output.parent, nodes)
         tensors.replace(output)
-        yield from slices(pl.scan_parquet(index, glob=False))
+        yield pl.read_parquet(index, glob=False)
 
 
 def reference_rows(partition: pl.DataFrame, prompts: pl.DataFrame, refined: pl.DataFrame) -> pl.DataFrame:
