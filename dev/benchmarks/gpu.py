@@ -175,18 +175,9 @@ def train(
         Trainer(load_model(folder / "saved", config.dtype), config, hardware, METHOD, state=folder / "state")
 
 
-def setting_of(hardware: HardwareConfig) -> Setting:
-    """The same keys for the plan."""
-    return Setting(
-        kv_cache_gib=hardware.kv_cache_gib,
-        token_budget=hardware.token_budget,
-        gradient_checkpointing=hardware.gradient_checkpointing,
-    )
-
-
 def memory_table(meter: Meter, shape: ModelShape, hardware: HardwareConfig) -> None:
     """Print table 1."""
-    planned = {phase.name: phase.total for phase in phases(shape, setting_of(hardware))}
+    planned = {phase.name: phase.total for phase in phases(shape, Setting(hardware))}
     planned["training"] = max(planned["training"], planned.pop("optimizer step"))
     print("| memory of the device, GB | planned | measured | measured / planned |")
     print("| --- | ---: | ---: | ---: |")
@@ -226,7 +217,7 @@ def main() -> None:
         size = write_policy(folder, "small" if options.small else options.model)
         sizes = ModelShape.from_config(size.to_dict())
         if torch.cuda.is_available():
-            planned = max(phase.total for phase in phases(sizes, setting_of(hardware)))
+            planned = max(phase.total for phase in phases(sizes, Setting(hardware)))
             checkpointing = planned > torch.cuda.mem_get_info()[1]
             hardware = hardware.model_copy(update={"gradient_checkpointing": checkpointing})
         prompts = [chance.choices(range(size.vocab_size), k=shape.prompt) for _ in range(shape.prompts)]

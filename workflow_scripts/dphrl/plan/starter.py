@@ -243,7 +243,8 @@ def _hardware(wish: Wish, config: Config, folder: Path) -> dict[str, Any]:
     setting, keys = Setting.of(config, _METHOD, shape), dict[str, Any]()
     for more in ({}, *LESS_MEMORY):
         keys |= more
-        if max(phase.total for phase in phases(shape, replace(setting, **keys))) <= wish.gpu_gib * 2**30:
+        tried = replace(setting, hardware=setting.hardware.model_copy(update=keys))
+        if max(phase.total for phase in phases(shape, tried)) <= wish.gpu_gib * 2**30:
             return own | keys
     expected = f"a model that can be trained on GPUs of {wish.gpu_gib:g} GiB, or a larger --gpu-gib"
     raise ConfigError([Problem("--model", wish.model, expected)])
