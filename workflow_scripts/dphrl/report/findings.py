@@ -173,7 +173,7 @@ def _points(sizes: Sequence[float] | pl.Series) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Trainings", "Diagnosis")
+HEADS = ("Claim", "Dataset", "Metric", "Difference [95 %]", "p", "Seeds", "Trainings", "Verdict")
 _CELLS = ("sentence", "where", "metric", "measured", "chance", "seeds", "each", "decided")
 _NEEDED = ("seeds_needed", "questions_needed")
 _TITLES = {True: "Primary endpoints", False: "Other claims"}
