@@ -21,8 +21,8 @@ from dphrl.scoring.sql.program import (
     MAX_PROGRAM_DEPTH,
     _depth,
     program_class,
-    tie_breaks,
 )
+from dphrl.scoring.sql.row_order import rewrites
 from dphrl.toy.questions import STYLES, Question, write_in_style
 
 TEXT2SQL = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "text2sql"
@@ -174,6 +174,29 @@ def test_a_function_that_sqlglot_reads_as_an_operator_has_no_class() -> None:
     assert program_class("SELECT x % 2 FROM t") is not None
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT 2 BETWEEN 0 AND 3 < 3",
+        "SELECT 2 NOT BETWEEN 0 AND 3 > 3",
+        "SELECT name FROM s WHERE score = 9 IN (1, 2)",
+        "SELECT 1.5 <= -1 NOT GLOB 2",
+        "SELECT a FROM t WHERE +a = '2'",
+    ],
+)
+def test_what_sqlite_reads_otherwise_than_sqlglot_has_no_class(query: str) -> None:
+    assert program_class(query) is None
+    assert program_class("SELECT 1.5e+3, '+' FROM t -- +") is not None
+
+
+@pytest.mark.parametrize(("one", "other"), [("string", "text"), ("str", "text"), ("varbinary", "blob")])
+def test_casts_of_another_affinity_are_other_programs(one: str, other: str) -> None:
+    classes = {program_class(f"SELECT cast(a as {kind}), cast(b as real) FROM t") for kind in (one, other)}
+    assert None not in classes
+    assert len(classes) == 2
+    assert program_class("SELECT cast(a as varchar(9)) FROM t") == program_class("SELECT CAST(a AS VARCHAR(9)) FROM t")
+
+
 def test_a_written_out_tree_is_the_same_program() -> None:
     for sql in [*DIFFERENT_PROGRAMS, *itertools.chain(*ONE_PROGRAM.values())]:
         assert program_class(sqlglot.transpile(sql, read="sqlite", write="sqlite")[0]) == program_class(sql), sql
@@ -285,7 +308,7 @@ def test_nested_queries_are_classed_or_given_up_in_half_a_second(parts: tuple[st
         assert program_class(sql) is None
     else:
         assert program_class(sql) is not None
-    tie_breaks(sql, 1)
+    rewrites(sql, 1)
     gold_orders(sql, "strict")
     assert time.process_time() - started < 0.5
 

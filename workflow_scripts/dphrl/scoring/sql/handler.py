@@ -5,10 +5,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, ParamSpec, TypeVar
 
 from dphrl.scoring.sql.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
-from dphrl.scoring.sql.program import normalise_sql, program_class, tie_breaks
+from dphrl.scoring.sql.program import normalise_sql, program_class
 from dphrl.scoring.sql.sandbox import DatabaseFaultError, Execution, Limits, Sandbox
 from dphrl.scoring.workers.messages import Message, error_reply, verdict_reply
 
@@ -130,13 +131,13 @@ class SqlHandler:
         reversed_ = self._execute(database, sql, reverse=True)
         if reversed_.outcome != "ok":
             return _gold_error("in reverse", reversed_)
-        # SQLite does not reverse a SELECT with ORDER BY: its ties are broken in two ways instead.
+        # SQLite does not reverse a SELECT with ORDER BY or GROUP BY: it is rewritten instead.
         width = len(gold.rows[0]) if gold.rows else 0
-        variants = within(_PROGRAM_S, tie_breaks, sql, width) or []
-        broken = [self._execute(database, variant) for variant in variants]
         pairs = [(gold, reversed_)]
-        if broken and all(execution.outcome == "ok" for execution in broken):
-            pairs.append((broken[0], broken[1]))
+        for group in within(_PROGRAM_S, _rewrites, sql, width) or ():
+            executions = [self._execute(database, query) for query in group]
+            if all(execution.outcome == "ok" for execution in executions):
+                pairs += pairwise(executions)
         ordered = cached.orders(sql, comparison)
         self._set_alarm()
         if not all(equal(first.rows, second.rows, comparison, ordered) for first, second in pairs):
@@ -174,6 +175,12 @@ class SqlHandler:
 
     def _set_alarm(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+
+def _rewrites(sql: str, width: int) -> list[list[str]]:
+    from dphrl.scoring.sql.row_order import rewrites  # with sqlglot, which takes a second to import
+
+    return rewrites(sql, width)
 
 
 def _gold_error(which: str, gold: Execution) -> Message:

@@ -3,7 +3,7 @@
 import logging
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
 
@@ -55,7 +55,7 @@ def is_select(sql: str) -> bool:
     return re.match(r"(?:select|with)\b", _without_comments_before(sql), re.IGNORECASE) is not None
 
 
-def _parse(sql: str) -> Any:
+def parse_query(sql: str) -> Any:
     """The syntax tree of one query, or None if it is too long or too deep, or sqlglot cannot parse it."""
     import sqlglot
     from sqlglot import exp
@@ -65,13 +65,20 @@ def _parse(sql: str) -> Any:
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
     dialect = sqlglot.Dialect.get_or_raise("sqlite")
     try:
-        tokens = dialect.tokenize(sql)
+        tokens = sqlite_tokens(sql)
         if sql.count("(") > MAX_PROGRAM_DEPTH and _depth(tokens) > MAX_PROGRAM_DEPTH:
             return None
         trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
     except (sqlglot.errors.SqlglotError, *_LIBRARY_ERRORS):
         return None
     return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
+
+
+def sqlite_tokens(sql: str) -> list[Any]:
+    """The tokens of a query, as sqlglot reads SQLite's dialect."""
+    import sqlglot
+
+    return list(sqlglot.Dialect.get_or_raise("sqlite").tokenize(sql))
 
 
 def _depth(tokens: Iterable[Any]) -> int:
@@ -95,16 +102,68 @@ def program_class(sql: str) -> str | None:
 
 
 def _class(sql: str) -> str | None:
-    tree = _parse(sql)
-    # sqlglot reads mod(a, b) as a % b, which SQLite computes on whole numbers.
-    if tree is None or _MOD.search(sql) or not _is_sqlite(sql):
+    tree = parse_query(sql)
+    if tree is None or not _is_sqlite(sql):
         return None
     from dphrl.scoring.sql.canonical_form import canonical_form
 
+    tokens = sqlite_tokens(sql)
+    if _differs_in_sqlite(tree, sql, tokens):
+        return None
     try:
-        return digest(canonical_form(tree))
+        return digest(canonical_form(tree) + _odd_casts(tree, tokens))
     except RecursionError:
         return None
+
+
+def _differs_in_sqlite(tree: Any, sql: str, tokens: Sequence[Any]) -> bool:
+    """Whether SQLite may read the query otherwise than sqlglot does, whose tree would then have the wrong class."""
+    from sqlglot import exp
+    from sqlglot.tokens import TokenType
+
+    # sqlglot reads mod(a, b) as a % b, which SQLite computes on whole numbers.
+    if _MOD.search(sql):
+        return True
+    # In SQLite IN, LIKE, IS and BETWEEN bind as = does, from the left, and < binds tighter than both.
+    ranges = (exp.Between, exp.In, exp.Is, exp.Like, exp.Glob, exp.Escape, exp.RegexpLike)
+    compared = (*ranges[:-2], exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+    for node in tree.find_all(*compared):
+        for name in ("this", "expression", "low", "high"):
+            operand = node.args.get(name)
+            while isinstance(operand, exp.Not):
+                operand = operand.this
+            if isinstance(operand, ranges):
+                return True
+    # A unary plus takes the affinity of a column away; sqlglot drops it.
+    return sum(token.token_type is TokenType.PLUS for token in tokens) != len([*tree.find_all(exp.Add)])
+
+
+def _odd_casts(tree: Any, tokens: Sequence[Any]) -> str:
+    """The affinities of all casts in their order, where sqlglot changes one, such as STRING to TEXT; else empty."""
+    from sqlglot import exp
+
+    read = [_affinity(cast.to.sql(dialect="sqlite")) for cast in tree.find_all(exp.Cast)]
+    written = [*map(_affinity, _types_of_casts(tokens))]
+    return "" if sorted(read) == sorted(written) else " ".join(written)
+
+
+def _types_of_casts(tokens: Sequence[Any]) -> Iterator[str]:
+    """The type of each CAST as it is written."""
+    opened = list[bool]()
+    for number, token in enumerate(tokens):
+        if token.text == "(":
+            opened.append(number > 0 and tokens[number - 1].text.upper() == "CAST")
+        elif token.text == ")" and opened and opened.pop():
+            start = next(at for at in range(number, -1, -1) if tokens[at].text.upper() == "AS")
+            yield " ".join(word.text for word in tokens[start + 1 : number])
+
+
+def _affinity(name: str) -> str:
+    """The affinity of a type's name (https://www.sqlite.org/datatype3.html, section 3.1)."""
+    name = name.upper()
+    rules = {"INT": "INT", "CHAR": "TEXT", "CLOB": "TEXT", "TEXT": "TEXT", "BLOB": "BLOB"}
+    rules |= {"REAL": "REAL", "FLOA": "REAL", "DOUB": "REAL"}
+    return next((affinity for part, affinity in rules.items() if part in name), "NUMERIC" if name else "BLOB")
 
 
 def _is_sqlite(sql: str) -> bool:
@@ -128,27 +187,5 @@ _cached_class = lru_cache(maxsize=16_384)(_class)
 
 def orders_at_top(sql: str) -> bool:
     """Whether the outermost query orders its rows; if sqlglot cannot parse it, whether its text says ORDER BY."""
-    tree = _parse(sql)
+    tree = parse_query(sql)
     return "order by" in sql.lower() if tree is None else tree.args.get("order") is not None
-
-
-def tie_breaks(sql: str, width: int) -> list[str]:
-    """The query twice, with ties of every ORDER BY broken by the output columns: ascending, and descending.
-
-    The two results differ where the order of tied rows matters. Empty if there is no ORDER BY, or if the query cannot
-    be parsed. `width` is the number of columns of its result.
-    """
-    from sqlglot import exp
-
-    broken = []
-    for descending in (False, True):
-        tree = _parse(sql)
-        ordered = [query for query in tree.find_all(exp.Query) if query.args.get("order")] if tree else []
-        for query in ordered:
-            starred = any(column.is_star for column in query.selects)
-            columns = (width if query is tree else 0) if starred else len(query.selects)
-            for place in range(1, columns + 1):
-                query.args["order"].append("expressions", exp.Ordered(this=exp.Literal.number(place), desc=descending))
-        if tree and ordered:
-            broken.append(str(tree.sql(dialect="sqlite")))
-    return broken

@@ -95,8 +95,8 @@ class SqlScorer(PooledScorer):
         """Each gold's verdict (`correct` or `gold_error`) and the reason not to use it, or None.
 
         Reasons, the first that holds: `unrunnable`; `order-ambiguous`, its result is another under its own comparison
-        when SQLite visits rows in reverse (LIMIT without ORDER BY, GROUP BY with bare columns, the last bits of a sum)
-        or when rows that tie in an ORDER BY change places; `empty`.
+        when SQLite visits rows in reverse (LIMIT without ORDER BY, the last bits of a sum), or by the rewrites of
+        `row_order` (ties, bare columns of GROUP BY); `empty`.
 
         Raises as `score`.
         """
