@@ -3,7 +3,6 @@ import snakemake
 from snakemake.logging import logger
 
 from dphrl.config.notices import notices
-from dphrl.data.partition_counts import shortages
 from dphrl.report.ending import ending
 from dphrl.store.files import from_the_future
 from dphrl.store.manifest import remove_folders
@@ -25,5 +24,4 @@ onsuccess:
     remove_folders(LAYOUT.superseded_at_the_end())
     # A target may leave the page or the audit of an earlier run as they are.
     current = {str(file) for job in workflow.dag.jobs for file in job.output}
-    divided = sorted(current.intersection(LAYOUT.path("partition", draw=draw) for draw in DRAWS))
-    logger.info("\n".join(filter(None, [*shortages(divided), ending(LAYOUT, current)])))
+    logger.info(ending(LAYOUT, current))

@@ -1,5 +1,11 @@
 # The division of the training set into D_pef and D_exp: by the pre-samples, then by one refinement sample.
 DIVIDING = [] if CONFIG.partition.given else PRESAMPLES
+# What the methods need, checked before the first training.
+NEEDS = {
+    name: {"rehearses": method.rehearses, "explores": method.rollout_on == "exp"}
+    for name, method in CONFIG.methods.items()
+    if not CONFIG.partition.allow_empty
+}
 
 
 rule find_candidates:
@@ -22,6 +28,7 @@ rule find_candidates:
         n=block(slices.candidates, "n"),
         partition=block(slices.candidates, "partition"),
         fields=block(slices.candidates, "fields"),
+        allow_empty=not_compared(CONFIG.partition.allow_empty),
     message:
         "dividing the training prompts of draw {wildcards.draw}"
     script:
@@ -43,6 +50,7 @@ rule refine:
     params:
         code=code("refine.py", schemas=["partition"]),
         on_reject=block(slices.partition, "on_reject"),
+        needs=not_compared(NEEDS),
     message:
         "writing the final partition of draw {wildcards.draw}"
     script:

@@ -19,7 +19,7 @@ from dphrl.config.blocks.training import PartitionConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.data.partition import candidates
-from dphrl.data.partition_counts import NothingToTrainError, require_questions, shortages, sizes, thresholds
+from dphrl.data.partition_counts import NothingToTrainError, require_answers, require_questions, sizes, thresholds
 from dphrl.data.prepare import prepare
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
 from dphrl.scoring.factory import load_scorer
@@ -92,16 +92,18 @@ def test_without_any_right_sample_no_threshold_is_proposed() -> None:
         require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True, explores=True)
 
 
-def test_an_empty_d_exp_stops_what_explores_it_and_the_run_says_so(tmp_path: Path) -> None:
+def test_an_empty_d_exp_stops_what_explores_it() -> None:
     divided = candidates(gold("ab"), verdicts({"a": 8, "b": 8}, 8), 8, PartitionConfig(pef_min_correct=6))
     with pytest.raises(NothingToTrainError, match=r"D_exp is empty\. Raise partition\.pef_min_correct"):
         require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True, explores=True)
     require_questions(divided.lazy(), "demo-rkl-s1", rehearses=False, explores=False)
-    divided.write_parquet(tmp_path / "final.parquet")
-    (line,) = shortages([str(tmp_path / "final.parquet")])
-    assert line.startswith(
-        f"{tmp_path}/final.parquet: 2 near-perfect (D_pef), 0 exploration (D_exp), 0 dropped. D_exp is"
-    )
+
+
+def test_samples_without_answers_stop_a_run_before_its_partition() -> None:
+    judged = pl.DataFrame({"verdict": ["no_answer"] * 3 + ["wrong"] * 2})
+    with pytest.raises(NothingToTrainError, match=r"no answer was found in 3 of 5 .*scoring\.<task>\.answer"):
+        require_answers(judged.lazy())
+    require_answers(judged.tail(4).lazy())
 
 
 def test_nothing_is_trained_where_all_questions_are_dropped() -> None:

@@ -6,7 +6,7 @@ from script import snakemake, stage
 from dphrl.config.blocks.training import PartitionConfig
 from dphrl.data.fields import Fields
 from dphrl.data.partition import candidates, given
-from dphrl.data.partition_counts import sizes, thresholds
+from dphrl.data.partition_counts import require_answers, sizes, thresholds
 from dphrl.data.records import read_source
 from dphrl.hub import local_files
 from dphrl.store.parquet import by_prompts
@@ -23,6 +23,8 @@ with stage("n", "partition", "fields") as job:
         job.note = f"{sizes(table.lazy())}: {note}"
     else:
         rules, verdicts = PartitionConfig(**params.partition), job.scan("verdicts", files.verdicts)
+        if not params.allow_empty:
+            require_answers(verdicts)
         parts = (candidates(answers, judged, params.n, rules) for judged, answers in by_prompts(verdicts, gold))
         job.write(parts, "partition", snakemake.output.partition)
         divided = pl.scan_parquet(snakemake.output.partition, glob=False)

@@ -87,7 +87,7 @@ def scoring(config: Config, dataset: str) -> Blocks:
 
 def candidates(config: Config) -> Blocks:
     """For the choice of candidates, by pre-samples or by two files, which `fields` describes."""
-    rule = config.partition.model_dump(mode="json", exclude={"on_reject", "given"})
+    rule = config.partition.model_dump(mode="json", exclude={"on_reject", "given", "allow_empty"})
     if not config.partition.given:
         return canonical({"n": config.sampling.presample.n, "partition": rule, "fields": None})
     return canonical({"n": None, "partition": None, "fields": config.datasets[config.train_dataset].fields})

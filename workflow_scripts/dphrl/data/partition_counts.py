@@ -3,9 +3,11 @@
 Trainings use this module, and not `partition`: a change of the division retrains only if its table changes.
 """
 
-from collections.abc import Iterable, Iterator
+from typing import Final
 
 import polars as pl
+
+_ANYHOW: Final = "To go on with what can be trained: partition.allow_empty"
 
 
 class NothingToTrainError(ValueError):
@@ -28,7 +30,7 @@ def thresholds(partition: pl.LazyFrame) -> str:
     return ", ".join(f"{named[least]}: {count}" for least, count in counts.items() if count)
 
 
-def shortage(partition: pl.LazyFrame) -> str:
+def _shortage(partition: pl.LazyFrame) -> str:
     """Which of D_pef and D_exp is empty, and the next step; empty where both have questions."""
     subsets = _subsets(partition)
     if "pef" not in subsets:
@@ -45,12 +47,16 @@ def shortage(partition: pl.LazyFrame) -> str:
     return ""
 
 
-def shortages(paths: Iterable[str]) -> Iterator[str]:
-    """A line for each partition of which a subset is empty."""
-    for path in paths:
-        partition = pl.scan_parquet(path, glob=False)
-        if text := shortage(partition):
-            yield f"{path}: {sizes(partition)}. {text}"
+def require_answers(verdicts: pl.LazyFrame) -> None:
+    """Raise `NothingToTrainError` if no answer was found in most of the pre-samples."""
+    missing = (pl.col("verdict") == "no_answer").sum()
+    none, every = verdicts.select(missing, pl.len().alias("all")).collect().row(0)
+    if 2 * none > every:
+        raise NothingToTrainError(
+            f"no answer was found in {none:,} of {every:,} pre-samples, so rewards would say little; the logs of their"
+            f" scoring show one. Set the place of an answer (scoring.<task>.answer), or raise"
+            f" sampling.presample.max_tokens where they are cut off. {_ANYHOW}"
+        )
 
 
 def require_questions(partition: pl.LazyFrame, training: str, *, rehearses: bool, explores: bool) -> None:
@@ -66,7 +72,9 @@ def require_questions(partition: pl.LazyFrame, training: str, *, rehearses: bool
     if prompts and ("pef" in subsets or not rehearses):
         return
     without = "Or remove the method from `methods`"
-    raise NothingToTrainError(f"{sizes(partition)}: {training} cannot start. {shortage(partition)}. {without}")
+    raise NothingToTrainError(
+        f"{sizes(partition)}: {training} cannot start. {_shortage(partition)}. {without}. {_ANYHOW}"
+    )
 
 
 def _subsets(partition: pl.LazyFrame) -> set[str]:

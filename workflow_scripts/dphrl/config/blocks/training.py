@@ -17,6 +17,11 @@ class PartitionConfig(Block):
         "explore", description="Wrong refinement sample: explore moves the candidate to D_exp, discard drops it."
     )
     drop_all_wrong: bool = Field(False, description="Drop prompts without a correct pre-sample (paper: for maths).")
+    allow_empty: bool = Field(
+        False,
+        description="Go on where no answer was found in most pre-samples, or where a method lacks D_pef or D_exp. Else "
+        "the run stops at the partition, before anything is trained.",
+    )
     given: dict[Literal["pef", "exp"], str] = Field(
         {},
         description="A division made elsewhere, in place of one by pre-samples: two files (.jsonl, .json, .parquet) of "
