@@ -37,10 +37,10 @@ STAGES = (0, 1, 2, 3)
 
 @pytest.fixture(scope="module")
 def updates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One update on one rank and on two, at every ZeRO stage."""
+    """One update on one rank, and on two at every ZeRO stage."""
     folder = tmp_path_factory.mktemp("updates")
-    for ranks in (1, 2):
-        run_ranks(ranks, [UPDATE, str(folder), "200", *map(str, STAGES)])
+    for ranks, stages in ((1, (0,)), (2, STAGES)):
+        run_ranks(ranks, [UPDATE, str(folder), "200", *map(str, stages)])
     return folder
 
 
@@ -49,7 +49,7 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("kind", ["1-{}-even", "2-{}-even", "2-{}-uneven"])
+@pytest.mark.parametrize("kind", ["2-{}-even", "2-{}-uneven"])
 def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: str, stage: int) -> None:
     name, alone = kind.format(stage), "1-0-even"
     assert _read(updates, name) == pytest.approx(_read(updates, alone), rel=1e-5)
