@@ -62,6 +62,8 @@ class Hub:
 class _Handler(BaseHTTPRequestHandler):
     hub: Hub
     protocol_version = "HTTP/1.1"
+    # Else each answer waits 40 ms for an acknowledgement.
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         found = _PATH.fullmatch(unquote(self.path.partition("?")[0]))
@@ -134,7 +136,8 @@ class _Handler(BaseHTTPRequestHandler):
 def serve(hub: Hub) -> Iterator[Hub]:
     """Serve a hub on a free port of this machine."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
-    Thread(target=server.serve_forever, daemon=True).start()
+    # A shutdown waits for the next poll: half a second by default.
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     hub.url = f"http://127.0.0.1:{server.server_port}"
     yield hub
     server.shutdown()

@@ -177,7 +177,7 @@ def address(site: Path) -> Iterator[str]:
     """Where the site is served on this machine."""
     handler = partial(SilentHandler, directory=str(site))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 

@@ -17,6 +17,7 @@ ENGINES = ["transformers-float32", "transformers-bfloat16", "vllm-bfloat16"]
 WITH_CHILDREN = ("tests/gpu/test_batch_invariance.py", "tests/gpu/test_training.py")
 
 
+@pytest.mark.full
 def test_each_engine_is_made_once_and_none_lives_while_a_child_process_makes_another() -> None:
     """On CUDA a second vLLM of a process fails, and one in a child process needs the memory of the first."""
     done = subprocess.run(

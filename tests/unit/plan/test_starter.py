@@ -89,14 +89,15 @@ def test_the_task_and_the_fields_of_a_format_are_found(name: str, folder: Path) 
 
 PUBLISHED = {
     **{f"math_eval/{name}/test.jsonl": "math" for name in ("aime24", "math500", "olympiadbench", "minerva_math")},
-    "math_train/dapo_math_17k.parquet": "math",
-    "math_train/math_train_7500.parquet": "math",
+    **{f"math_train/{name}.parquet": "math" for name in ("dapo_math_17k", "math_train_7500")},
     "text2sql/spider/dev.json": "sql",
 }
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not there; set DPHRL_TEST_DATA")
-@pytest.mark.parametrize("source", PUBLISHED)
+@pytest.mark.parametrize(
+    "source", [pytest.param(name, marks=[pytest.mark.full] * name.startswith("math_train")) for name in PUBLISHED]
+)
 def test_published_datasets_need_no_fields(source: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = init("--data", str(DATA / source), "--model", "model", "--out", "published.yaml")
     assert (config.datasets["train"].task, config.datasets["train"].fields) == (PUBLISHED[source], {})

@@ -1,6 +1,5 @@
 """vLLM does what every engine must do, and the canary notices what no push delivered, in bfloat16 too."""
 
-import io
 import json
 import os
 import subprocess
@@ -53,23 +52,6 @@ def test_a_turn_and_stop_texts_end_responses_in_both_engines_alike(made: list[En
     ours, theirs = policy.engine("transformers", stop=stops).generate(asked), engine.generate(asked)
     for a, b in zip(ours, theirs, strict=True):
         assert (a.token_ids, a.text, a.finish_reason) == (b.token_ids, b.text, b.finish_reason)
-
-
-def test_progress_is_lines_with_the_label_of_the_job(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = io.StringIO()
-    monkeypatch.setattr("dphrl.machine.progress._stream", out)
-    engine.generate(requests(4, temperature=0.0), "drawing")
-    first, *_, last = out.getvalue().splitlines()
-    assert first.startswith("drawing:   0% 0/4 responses")
-    assert last.startswith("drawing: 100% 4/4 responses")
-
-
-def test_the_two_engines_answer_alike(policy: Policy, engine: Engine) -> None:
-    asked = requests(60, temperature=0.0)
-    ours, theirs = policy.engine("transformers").generate(asked), engine.generate(asked)
-    for a, b in zip(ours, theirs, strict=True):
-        assert (a.token_ids, a.text, a.finish_reason) == (b.token_ids, b.text, b.finish_reason)
-        assert a.logprobs == pytest.approx(b.logprobs, abs=1e-4)
 
 
 def test_tokens_texts_and_log_probs_are_those_of_vllm_with_its_own_settings(policy: Policy, engine: Engine) -> None:
