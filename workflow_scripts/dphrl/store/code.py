@@ -60,19 +60,28 @@ def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
     Raises:
         ValueError: there is no such script or module, or one uses a relative import.
     """
-    seen: set[str] = set()
-    pending = list(sources)
-    while pending:
-        name = pending.pop()
-        if name not in seen and not name.startswith(_OUTSIDE):
-            seen.add(name)
-            pending.extend(_needs(name))
     digest = hashlib.sha256()
-    for name in sorted(seen):
+    for name in sorted(code_of(sources)):
         digest.update(f"{name}\n{_content(name)}\n".encode())
     for name in sorted(schemas):
         digest.update(f"{SCHEMAS[name].canonical()}\n".encode())
     return digest.hexdigest()
+
+
+def code_of(sources: Sequence[str]) -> set[str]:
+    """Names of the scripts, modules and assets in the digest of `sources`.
+
+    Raises:
+        ValueError: as `code_digest`.
+    """
+    reached: set[str] = set()
+    pending = list(sources)
+    while pending:
+        name = pending.pop()
+        if name not in reached and not name.startswith(_OUTSIDE):
+            reached.add(name)
+            pending.extend(_needs(name))
+    return reached
 
 
 def leave_to_jobs() -> None:
