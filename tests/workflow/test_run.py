@@ -161,8 +161,8 @@ def test_a_divergence_and_an_advantage_of_the_user_are_a_method(finished: Workfl
     assert "methods.hellinger.divergence" in own.output()
 
 
-def _checkpoints(finished: Workflow, **evaluate: object) -> Workflow:
-    """A run of the policies of a finished run and of an adapter, as checkpoints of a base and data on the hub."""
+def _checkpoints(finished: Workflow, *methods: str, **evaluate: object) -> Workflow:
+    """A run of trained policies of a finished run and of an adapter, as checkpoints of a base and data on the hub."""
     adapter = peft.get_peft_model(
         load_model(finished.results / "policies/base", "float32"), peft.LoraConfig(r=2, target_modules=["q_proj"])
     )
@@ -171,8 +171,7 @@ def _checkpoints(finished: Workflow, **evaluate: object) -> Workflow:
     data = yaml.safe_load(finished.config.read_text()) | {"run": "checked", "policy": {"base": "org/base"}}
     data["datasets"] = {"maths": {"task": "math", "source": "hf://datasets/org/data/maths.jsonl"}}
     data["evaluate"] |= {"datasets": ["maths"], **evaluate}
-    data["checkpoints"] = {"ours": [f"results/tiny/policies/{name}-s1/step4" for name in ("grpo", "dph_js")]}
-    data["checkpoints"]["lora"] = "adapter"
+    data["checkpoints"] = {"ours": [f"results/tiny/policies/{name}-s1/step4" for name in methods], "lora": "adapter"}
     del data["methods"], data["train_dataset"], data["toy"]
     path = finished.folder / "checked.yaml"
     path.write_text(yaml.safe_dump(data))
@@ -192,18 +191,16 @@ def hub(finished: Workflow, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(finished: Workflow, hub: Hub) -> None:
-    checked = _checkpoints(finished)
+    checked = _checkpoints(finished, "grpo")
     table = "tables/comparisons.parquet"
     checked.run(f"results/checked/{table}")
     stages = checked.stages()
-    assert (stages["fetch"], stages["import_model"]) == (2, 4)
+    assert (stages["fetch"], stages["import_model"]) == (2, 3)
     assert not {"train_base", "train_segment", "find_candidates", "tensorise"} & stages.keys()
     hub.commits["org/base"] = "2" * 40
     assert "Nothing to be done" in checked.run(f"results/checked/{table}")
-    for seed, name in ((1, "grpo"), (2, "dph_js")):
-        weights = [checked.results / f"policies/ours-s{seed}/step0", finished.results / f"policies/{name}-s1/step4"]
-        first, second = ((folder / "model.safetensors").read_bytes() for folder in weights)
-        assert first == second
+    trained = finished.results / "policies/grpo-s1/step4/model.safetensors"
+    assert (checked.results / "policies/ours-s1/step0/model.safetensors").read_bytes() == trained.read_bytes()
     # The digests of adapter and base are in the manifest.
     read = read_manifest(checked.results / "policies/lora.json")["inputs"]
     assert {name: entry["paths"] for name, entry in read.items()} == {
@@ -214,16 +211,21 @@ def test_checkpoints_are_evaluated_next_to_their_base_and_nothing_is_trained(fin
     prompts = [pl.read_parquet(run.results / "prompts/maths.parquet") for run in (finished, checked)]
     assert prompts[0].equals(prompts[1])
     compared = pl.read_parquet(checked.results / table).filter(against="base").select("method", "seeds").unique()
-    assert {"ours": 2, "lora": 1}.items() <= dict(compared.iter_rows()).items()
+    assert {"ours": 1, "lora": 1}.items() <= dict(compared.iter_rows()).items()
     kept = (path for path in checked.results.rglob("*") if path.is_file() and path.suffix in {".json", ".log"})
     assert not any("hf_secret" in file.read_text(errors="replace") for file in kept)
 
 
 @pytest.mark.full
 @pytest.mark.usefixtures("hub")
-def test_checkpoints_are_drawn_hotter_and_pass_the_audit(finished: Workflow) -> None:
-    checked = _checkpoints(finished, hotter=[1.5])
+def test_a_list_of_checkpoints_is_seeds_which_are_drawn_hotter_and_pass_the_audit(finished: Workflow) -> None:
+    checked = _checkpoints(finished, "grpo", "dph_js", hotter=[1.5])
     checked.run()
+    weights = [checked.results / f"policies/ours-s{seed}/step0/model.safetensors" for seed in (1, 2)]
+    trained = [finished.results / f"policies/{name}-s1/step4/model.safetensors" for name in ("grpo", "dph_js")]
+    assert [file.read_bytes() for file in weights] == [file.read_bytes() for file in trained]
+    compared = pl.read_parquet(checked.results / "tables/comparisons.parquet").filter(method="ours", against="base")
+    assert set(compared["seeds"]) == {2}
     assert not (checked.results / "draws").exists()
     assert audit_run(checked.results).faults == {}
     hot = checked.results / "rollouts/ours-s2/step0/t1.5/maths.evaluate/0.parquet"
