@@ -63,16 +63,14 @@ def test_results_are_accepted_under_changed_code(example: Workflow, tmp_path: Pa
 
 
 def test_the_worked_example_of_custom_data_and_scorer(example: Workflow) -> None:
-    workflow = example
-    (counts,) = pl.read_parquet(workflow.results / "tables/datasets.parquet").rows(named=True)
+    (counts,) = pl.read_parquet(example.results / "tables/datasets.parquet").rows(named=True)
     assert (counts["rows"], counts["prompts"], counts["duplicate"], counts["kept"]) == (5, 4, 1, 4)
-    rows = pl.read_parquet(workflow.results / "evaluation/base/capitals.parquet")
+    rows = pl.read_parquet(example.results / "evaluation/base/capitals.parquet")
     assert sorted(rows["c"]) == [0, 2, 2, 3]
-    partition = pl.read_parquet(workflow.results / "draws/main/partition/final.parquet")
+    partition = pl.read_parquet(example.results / "draws/main/partition/final.parquet")
     # Two candidates; the third answer of one of them is wrong.
     assert dict(partition.group_by("subset").len().iter_rows()) == {"pef": 1, "exp": 3}
-    assert (workflow.results / "report/index.html").exists()
-    assert workflow.plan() == []
+    assert (example.results / "report/index.html").exists()
 
 
 def test_three_systems_on_spider_give_the_official_totals(project: Path, tmp_path: Path) -> None:
