@@ -113,8 +113,8 @@ test-unit: install ## Tests without Snakemake; those of training, ranks and vLLM
 	@$(BIN)/python -m pytest -n $(CORES) --no-loadscope-reorder tests/unit
 
 test-workflow: install ## The workflow on a tiny configuration, with the real engines; programs for a GPU, on the CPU.
-	@$(BIN)/python -m pytest -n 2 --dist worksteal tests/workflow
-	@$(BIN)/python -m pytest -m gpu --device cpu -k "reference or resumed" tests/gpu
+	@$(BIN)/python -m pytest -n 2 tests/workflow
+	@$(BIN)/python -m pytest -m gpu --device cpu -k "reference or resumed and (1-qwen2 or 3-llama)" tests/gpu
 
 test-full: install ## All tests, the long matrices too; those of examples/trl need `make trl` first.
 	@$(BIN)/python -m pytest -m "not gpu and not slurm" tests/unit tests/fuzz tests/workflow

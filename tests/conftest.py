@@ -20,7 +20,6 @@ GROUPS = {
         "test_the_launcher",
         "test_corruption.py",
         "test_diagnose.py",
-        "of_a_run",
     ),
     "databases": ("test_databases.py",),
     "replay": ("test_replay.py",),

@@ -23,15 +23,13 @@ SMALLEST = {
     "evaluation": ["--small"],
     "gpu": ["--engine", "transformers", "--small", "--steps", "1"],
     "head_precision": ["{run}", "--responses", "2"],
-    "registered": ["tables", str(ROOT / "docs/worked-example/counts.parquet")],
-    "registered_llm": ["tables", str(ROOT / "docs/worked-example/language-model.parquet")],
     "scoring": ["--data", "{data}", "--repeats", "1"],
     "scoring_maths": ["--data", "{data}"],
     "training": ["--threads", "1", "--repeats", "1", "--small"],
     "world": [str(TINY), "{run}", "--questions", "2", "--memory"],
 }
-# In `make test-full` only: half a minute each.
-LONG = ("gpu", "training")
+# The counts of the registered results, by the program that prints their tables.
+REGISTERED = {"registered": "counts.parquet", "registered_llm": "language-model.parquet"}
 DOCUMENTED = re.compile(r"python (dev/benchmarks/(\w+)\.py)(.*)")
 
 
@@ -72,9 +70,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.full] if name in LONG else []) for name in SMALLEST]
-)
+@pytest.mark.parametrize("name", REGISTERED)
+def test_the_tables_of_the_registered_results_are_printed_from_their_counts(name: str) -> None:
+    assert has_a_row_of_figures(run(name, "tables", str(ROOT / "docs/worked-example" / REGISTERED[name])))
+
+
+# In `make test-full` only, as they are for developers.
+@pytest.mark.full
+@pytest.mark.parametrize("name", SMALLEST)
 def test_a_benchmark_prints_its_table(name: str, data: Path, pristine: Workflow) -> None:
     printed = run(name, *(argument.format(data=data, run=pristine.results) for argument in SMALLEST[name]))
     assert has_a_row_of_figures(printed)
@@ -85,6 +88,7 @@ def test_the_benchmark_of_training_takes_steps_of_a_language_model() -> None:
     assert has_a_row_of_figures(run("training", *SMALLEST["training"], "--language"))
 
 
+@pytest.mark.full
 def test_the_benchmark_of_training_compares_with_trl() -> None:
     if importlib.util.find_spec("trl") is None:
         pytest.skip("TRL is not installed: `pip install trl datasets` next to the pinned packages runs this test")
@@ -98,7 +102,7 @@ def test_every_documented_benchmark_exists_with_its_options() -> None:
     documented = [
         command for page in (ROOT / "docs").rglob("*.md") for command in DOCUMENTED.findall(page.read_text("utf-8"))
     ]
-    assert {name for _, name, _ in documented} == SMALLEST.keys()
+    assert {name for _, name, _ in documented} == {*SMALLEST, *REGISTERED}
     for file, _, arguments in documented:
         program = (ROOT / file).read_text("utf-8")
         assert all(f'"{option}"' in program for option in re.findall(r"--[\w-]+", arguments)), file

@@ -71,8 +71,8 @@ def _write_placeholders(name: str, folder: Path) -> None:
         (model / "model.safetensors").touch()
 
 
-# One of each family; the others, which differ in numbers, are in `make test-full`.
-SHORT = {"llama-sql", "demo-full", "gsm8k-1gpu", "demo-llm"}
+# One of the paper, and one with a supervised start; the others, which differ in numbers, are in `make test-full`.
+SHORT = {"llama-sql", "demo-llm"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in SHORT else [pytest.mark.full]) for n in JOBS])

@@ -1,4 +1,4 @@
-"""Another workflow imports this one as a module, from a folder and from GitHub; and a first configuration."""
+"""Another workflow imports this one as a module, from GitHub; and a first configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ configfile: "config.yaml"
 
 module dphrl:
     snakefile:
-        {snakefile}
+        github("OWNER/dph-rl", path="Snakefile", tag="v0.5.0")
     config:
         config["dphrl"]
 
@@ -52,17 +52,16 @@ rule best:
     output:
         "best.txt",
     shell:
-        "tail -n 1 {{input}} > {{output}}"
+        "tail -n 1 {input} > {output}"
 """
 
 
-def outer(folder: Path, project: Path, snakefile: str) -> Path:
+def outer(folder: Path, project: Path) -> None:
     """A workflow in `folder` with the example of a custom scorer as a part of its configuration."""
     config = yaml.safe_load((ROOT / "examples/custom_scorer/config.yaml").read_text())
-    (folder / "Snakefile").write_text(OUTER.format(snakefile=snakefile))
+    (folder / "Snakefile").write_text(OUTER)
     (folder / "config.yaml").write_text(yaml.safe_dump({"dphrl": config}))
     (folder / "examples").symlink_to(project / "examples")
-    return folder
 
 
 def publish(project: Path, clone: Path) -> None:
@@ -82,21 +81,18 @@ def snakemake(folder: Path, project: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_module_from_a_folder_is_planned_and_other_rules_use_its_files(project: Path, tmp_path: Path) -> None:
-    folder = outer(tmp_path, project, f'"{project}/Snakefile"')
-    printed = snakemake(folder, project, "--dry-run")
+def test_a_module_from_github_runs_beside_other_rules_and_its_artifacts_pass_the_audit(
+    project: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "outer"
+    folder.mkdir()
+    outer(folder, project)
+    publish(project, folder / "cache/snakemake/snakemake/source-cache/snakemake-git-cache/github.com/OWNER/dph-rl")
+    printed = snakemake(folder, project)
     counts = {words[0]: words[1] for line in printed.splitlines() if len(words := line.split()) == 2}
     drawn = ("dphrl_sample", "dphrl_sample_draw", "dphrl_score", "dphrl_score_draw")
     assert [counts[name] for name in (*drawn, "dphrl_audit", "best", "all")] == list("1212111")
     assert "this is the demo" not in printed
-
-
-def test_a_module_from_github_runs_and_its_artifacts_pass_the_audit(project: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "outer"
-    folder.mkdir()
-    outer(folder, project, 'github("OWNER/dph-rl", path="Snakefile", tag="v0.5.0")')
-    publish(project, folder / "cache/snakemake/snakemake/source-cache/snakemake-git-cache/github.com/OWNER/dph-rl")
-    printed = snakemake(folder, project)
     assert "run custom-scorer: " in printed, "what the module does at the start"
     assert "The report, with intervals: " in printed, "and at the end"
     assert (folder / "best.txt").read_text().startswith("Base")

@@ -1,84 +1,30 @@
-"""Which stages rerun after an edit, by dry runs of the real Snakefile on a finished run: these and no others."""
+"""Which stages rerun after an edit, by dry runs of the real Snakefile on a finished run: these and no others.
+
+Which stages import a module: tests/unit/store/test_what_reruns.py. Here each rule has its code and its blocks.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from runs import Workflow, remove
+
+from dphrl.report.figures import SECTIONS
 
 pytestmark = pytest.mark.workflow
 
-SCORED = {"audit_gold", "score", "train_segment"}
-SAMPLED = {"sample", "train_segment"}
-# The engine of the tiny run is vllm but for these.
-SAMPLERS = dict.fromkeys(("presample", "evaluate", "rollouts"), "transformers")
 EVERY = {
     *("build_world", "train_base", "prepare_prompts", "audit_gold", "find_overlap", "count_rows", "sample", "score"),
-    *("find_candidates", "refine", "tensorise", "train_segment", "collect_training", "evaluate_policy", "make_tables"),
-    *("lay_out", "figure", "report", "write_cards", "audit"),
+    *("sample_draw", "score_draw", "find_candidates", "refine", "tensorise", "train_segment", "collect_training"),
+    *("evaluate_policy", "make_tables", "lay_out", "figure", "report", "write_cards", "audit"),
 }
-# An edited file, and the stages that depend on it. What follows from them reruns too, but is not listed.
-EDITS: list[tuple[str, set[str]]] = [
-    ("dphrl/store/kinds.py", set()),
-    ("dphrl/store/policy_names.py", set()),
-    ("dphrl/store/parquet.py", set()),
-    ("dphrl/store/files.py", set()),
-    ("dphrl/config/slices.py", set()),
-    ("dphrl/config/blocks/training.py", set()),
-    ("dphrl/data/overlap.py", {"find_overlap"}),
-    ("dphrl/data/ground_truth.py", {"prepare_prompts", "audit_gold"}),
-    ("dphrl/data/prompts.py", {"prepare_prompts", "train_base"}),
-    ("dphrl/policy/vllm_engine.py", SAMPLED),
-    ("dphrl/policy/transformers_engine.py", SAMPLED),
-    ("dphrl/policy/decoding.py", SAMPLED),
-    ("dphrl/policy/requests.py", SAMPLED),
-    ("dphrl/policy/replay.py", {"sample"}),
-    ("dphrl/scoring/sql/compare.py", SCORED),
-    ("dphrl/scoring/math/answers.py", SCORED),
-    ("dphrl/data/partition.py", {"find_candidates", "refine"}),
-    ("dphrl/data/partition_counts.py", {"find_candidates", "refine", "train_segment"}),
-    ("dphrl/training/reference.py", {"tensorise"}),
-    ("dphrl/training/stored_responses.py", {"train_segment"}),
-    ("dphrl/objective/ppo.py", {"train_segment"}),
-    ("dphrl/policy/logprobs.py", {"train_base", "sample", "tensorise", "train_segment"}),
-    ("dphrl/training/segment.py", {"train_segment"}),
-    ("dphrl/toy/world.py", {"build_world"}),
-    ("dphrl/toy/base.py", {"train_base"}),
-    ("dphrl/training/supervised.py", {"train_base"}),
-    ("dphrl/evaluation/per_prompt.py", {"evaluate_policy", "collect_training"}),
-    ("dphrl/evaluation/claims.py", {"make_tables", "report"}),
-    ("dphrl/evaluation/bootstrap.py", {"make_tables", "report"}),
-    ("dphrl/report/audit_between.py", {"audit"}),
-    ("dphrl/report/shown_samples.py", {"report"}),
-    ("dphrl/report/figures/solved.py", {"figure"}),
-    ("dphrl/report/contents.py", set()),
-    (
-        "stages/hash_databases.py",
-        set(),
-    ),  # no dataset of this run has databases: test_databases.py
-    ("stages/score.py", {"score"}),
-    ("script.py", EVERY),
-]
-# In `make test-full` only: files whose stages another edit shows too.
-LONG = {
-    *(f"dphrl/{name}.py" for name in ("store/policy_names", "store/files", "config/blocks/training")),
-    *(f"dphrl/{name}.py" for name in ("store/parquet", "data/ground_truth", "policy/replay", "training/reference")),
-    *(f"dphrl/policy/{name}.py" for name in ("transformers_engine", "decoding", "requests")),
-    *(
-        f"dphrl/{name}.py"
-        for name in ("scoring/math/answers", "objective/ppo", "training/stored_responses", "toy/base")
-    ),
-    "dphrl/training/supervised.py",
-    *(f"dphrl/{name}.py" for name in ("evaluation/bootstrap", "config/slices")),
-    *(f"dphrl/{name}.py" for name in ("evaluation/claims", "data/overlap")),
-    *(f"dphrl/report/{name}.py" for name in ("audit_between", "contents", "shown_samples")),
-    *("stages/hash_databases.py", "stages/score.py"),
-}
-
+# The engine of the tiny run is vllm but for these.
+SAMPLERS = dict.fromkeys(("presample", "evaluate", "rollouts"), "transformers")
+COSTLY = ("preparing", "sampling", "scoring", "evaluating", "training", "computing")
 
 # The stage that writes a file of the run; the first that fits counts.
 WRITERS = [
@@ -87,8 +33,8 @@ WRITERS = [
     ("prompts/", "prepare_prompts"),
     ("gold/overlap", "find_overlap"),
     ("gold/", "audit_gold"),
-    ("draws/main/rollouts/", "sample"),
-    ("draws/main/verdicts/", "score"),
+    ("draws/main/rollouts/", "sample_draw"),
+    ("draws/main/verdicts/", "score_draw"),
     ("draws/main/partition/candidates", "find_candidates"),
     ("draws/main/partition/final", "refine"),
     ("draws/main/reference/", "tensorise"),
@@ -133,79 +79,104 @@ def append(file: Path, text: str) -> None:
     file.write_text(file.read_text() + text)
 
 
-@pytest.mark.parametrize(
-    ("file", "stages"),
-    [pytest.param(*edit, id=edit[0], marks=[pytest.mark.full] if edit[0] in LONG else []) for edit in EDITS],
-)
-def test_an_edit_reruns_the_stages_that_import_it_and_no_others(
-    pristine: Workflow, always: set[str], code: Path, file: str, stages: set[str]
-) -> None:
-    append(code.parent / file, "\n_NEW = 1\n")
-    assert changed(pristine, always) == stages
+def test_an_edit_that_every_stage_imports_reruns_every_stage(pristine: Workflow, always: set[str], code: Path) -> None:
+    append(code.parent / "script.py", "\n_NEW = 1\n")
+    assert changed(pristine, always) == EVERY
 
 
-def test_an_edit_of_a_template_reruns_the_stages_that_make_pages(
+def test_edits_of_a_module_a_template_and_a_schema_rerun_their_stages(
     pristine: Workflow, always: set[str], code: Path
 ) -> None:
+    append(code / "training/segment.py", "\n_NEW = 1\n")
     append(code / "report/templates/report.html.j2", "\n<!-- new -->\n")
-    assert changed(pristine, always) == {"report", "write_cards"}
+    append(code / "store/catalogue.py", '\nobject.__setattr__(SCHEMAS["rejected"], "version", 2)\n')
+    assert changed(pristine, always) == {"train_segment", "report", "write_cards", "prepare_prompts"}
 
 
+def test_code_of_figures_redraws_the_figures_of_its_section_only(pristine: Workflow, code: Path) -> None:
+    append(code / "report/figures/solved.py", "\n_NEW = 1\n")
+    section = {name for name in SECTIONS["solved"] if (pristine.results / f"figures/{name}.svg").exists()}
+    drawing = {f"drawing the figure {name}" for name in section}
+    assert len(drawing) > 1
+    assert set(pristine.plan()) == {*drawing, "writing the report", "auditing the artifacts"}
+
+
+def test_comments_docstrings_and_code_outside_of_digests_rerun_nothing(pristine: Workflow, code: Path) -> None:
+    for name in ("scoring/sql/scorer.py", "objective/ppo.py", "policy/requests.py", "evaluation/estimator.py"):
+        module = code / name
+        module.write_text(module.read_text().replace('"""', '"""Said otherwise: ', 1) + "\n# A remark.\n")
+    for name in ("store/kinds.py", "config/blocks/training.py", "machine/progress.py"):
+        append(code / name, "\n_NEW = 1\n")
+    assert pristine.plan() == []
+
+
+# Blocks whose stages are apart, so that one plan shows each.
 @pytest.mark.parametrize(
-    ("schema", "stages"),
-    [("metrics", {"train_segment"}), ("overlap", {"find_overlap"}), ("rejected", {"prepare_prompts"})],
-)
-def test_a_new_schema_reruns_the_stage_that_writes_it(
-    pristine: Workflow, always: set[str], code: Path, schema: str, stages: set[str]
-) -> None:
-    append(code / "store/catalogue.py", f'\nobject.__setattr__(SCHEMAS["{schema}"], "version", 2)\n')
-    assert changed(pristine, always) == stages
-
-
-@pytest.mark.parametrize(
-    ("block", "stages"),
+    ("blocks", "stages"),
     [
-        ({"report": {"title": "Another"}}, {"report"}),
-        ({"partition": {"pef_min_correct": 1, "on_reject": "discard"}}, {"refine"}),
-        ({"reference": {"topk_logprobs": 2}}, {"tensorise"}),
-        ({"hardware": {"token_budget": 8192, "ranks": 2, "zero_stage": 3, "kv_cache_gib": 2}}, set()),
-        ({"evaluate": {"bootstrap": {"replicates": 300}}}, {"make_tables"}),
-        ({"scoring": {"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}}}, SCORED),
-        ({"scoring": {"sql": {"comparison": "bird", "answer": "bare", "workers": 2}, "math": {"workers": 2}}}, set()),
-        ({"train": {"trackers": ["tensorboard"]}}, set()),
-        ({"engine": {"stages": SAMPLERS | {"rollouts": "vllm"}}}, {"train_segment"}),
-        ({"engine": {"stages": SAMPLERS | {"refine": "vllm"}}}, set()),
+        (
+            {
+                "scoring": {"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}},
+                "evaluate": {"bootstrap": {"replicates": 300}},
+            },
+            {"audit_gold", "score", "score_draw", "train_segment", "make_tables"},
+        ),
+        (
+            {
+                "partition": {"pef_min_correct": 1, "on_reject": "discard"},
+                "engine": {"stages": SAMPLERS | {"rollouts": "vllm"}},
+            },
+            {"refine", "train_segment"},
+        ),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    ids=["scoring and evaluate", "partition and engine"],
 )
 def test_a_block_of_the_config_reruns_its_stages(
-    pristine: Workflow, always: set[str], block: dict[str, Any], stages: set[str]
+    pristine: Workflow, always: set[str], blocks: dict[str, Any], stages: set[str]
 ) -> None:
-    assert changed(pristine.configured(**block), always) == stages
+    assert changed(pristine.configured(**blocks), always) == stages
 
 
-def test_a_second_file_of_the_configuration_reruns_the_stages_of_its_keys(pristine: Workflow, always: set[str]) -> None:
-    assert changed(pristine.overlaid(reference={"topk_logprobs": 2}), always) == {"tensorise"}
-    assert changed(pristine.overlaid(report={"title": "A"}).overlaid(report={"title": "B"}), always) == {"report"}
+def test_further_files_of_the_configuration_rerun_the_stages_of_their_keys(
+    pristine: Workflow, always: set[str]
+) -> None:
+    first = pristine.overlaid(reference={"topk_logprobs": 2}, report={"title": "A"})
+    second = first.overlaid(report={"title": "B"}, engine={"stages": {"evaluate": "vllm"}})
+    assert changed(second, always) == {"tensorise", "report", "sample"}
 
 
-def test_a_removed_method_reruns_tables_and_pages_alone(pristine: Workflow) -> None:
-    plan = pristine.overlaid(methods={"dph_js": None}).plan()
+def test_keys_that_change_no_result_rerun_nothing(pristine: Workflow) -> None:
+    other = pristine.configured(
+        hardware={"token_budget": 8192, "ranks": 2, "zero_stage": 3, "kv_cache_gib": 2},
+        scoring={"sql": {"comparison": "bird", "answer": "bare", "workers": 2}, "math": {"workers": 2}},
+        # With one seed both settings of the draws are the same run.
+        train={"trackers": ["tensorboard"], "draws": "shared"},
+        engine={"stages": SAMPLERS | {"refine": "vllm"}},
+    )
+    assert other.plan() == []
+
+
+def test_without_a_method_and_without_tables_no_sample_and_no_training_is_made_again(finished: Workflow) -> None:
+    remove(finished.results / "tables")
+    plan = finished.overlaid(methods={"dph_js": None}).plan()
     assert "writing the report" in plan
-    assert not [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
+    assert not [job for job in plan if job.startswith(COSTLY)]
 
 
-def test_removed_tables_are_made_again_without_a_training(finished: Workflow) -> None:
-    tables = finished.results / "tables"
-    files = [str(file.relative_to(finished.folder)) for file in tables.rglob("*") if file.is_file()]
-    remove(tables)
-    plan = finished.plan(*files)
-    assert plan
-    assert not [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
-
-
-def test_with_one_seed_both_settings_of_the_draws_are_the_same_run(pristine: Workflow) -> None:
-    assert pristine.configured(train={"draws": "shared"}).plan() == []
+def test_a_run_that_grows_makes_what_is_new_and_nothing_again(pristine: Workflow) -> None:
+    grown = pristine.overlaid(
+        datasets={"cross": {"task": "sql", "source": "toy"}},
+        train={"steps": 8, "seeds": [1, 2]},
+        methods={"dph_f": {"divergence": "forward_kl", "eta": 0.1}},
+        evaluate={"datasets": ["in_domain", "maths", "cross"], "hotter": [1.5]},
+    )
+    costly = [job for job in grown.plan() if job.startswith(COSTLY)]
+    assert not {*costly}.intersection(pristine.plan("--forceall"))
+    trained = Counter(job.rpartition(",")[0] for job in costly if job.startswith("training "))
+    both, four = {"training grpo, seed 1": 2, "training dph_js, seed 1": 2}, {"training dph_f, seed 1": 4}
+    assert trained == both | four | {f"training {name}, seed 2": 4 for name in ("grpo", "dph_js", "dph_f")}
+    # Two seeds of three methods, drawn hotter after their last step, on three sets.
+    assert sum(job.startswith("sampling") and "step8/t1.5" in job for job in costly) == 18
 
 
 # In `make test-full` only: it trains a second seed.
@@ -227,41 +198,3 @@ def test_the_presamples_of_a_seed_rerun_the_trainings_of_that_seed_alone(finishe
     costly = [job for job in plan if job.startswith(("sampling", "training", "computing"))]
     assert "training dph_js, seed 2, up to step 2" in costly
     assert not [job for job in costly if not re.search("draw s2|dph_js, seed 2|dph_js-s2", job)]
-
-
-def test_a_new_evaluation_set_reruns_nothing_of_the_others(pristine: Workflow) -> None:
-    data = yaml.safe_load(pristine.config.read_text())
-    plan = pristine.configured(
-        datasets=data["datasets"] | {"cross": {"task": "sql", "source": "toy"}},
-        evaluate={"datasets": ["in_domain", "maths", "cross"]},
-    ).plan()
-    made = [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
-    assert made
-    assert all("cross" in job for job in made)
-
-
-def test_a_higher_temperature_draws_the_last_policies_again_and_nothing_else(pristine: Workflow) -> None:
-    plan = pristine.overlaid(evaluate={"hotter": [1.5]}).plan()
-    made = [job for job in plan if job.startswith(("preparing", "sampling", "scoring", "evaluating", "training"))]
-    # Sampling, scoring and evaluating two policies on two sets.
-    assert len(made) == 12
-    assert all("step4/t1.5" in job for job in made)
-
-
-def test_another_engine_for_the_evaluations_samples_those_again_and_no_others(
-    pristine: Workflow, always: set[str]
-) -> None:
-    files = {
-        file
-        for file in listed(pristine.configured(engine={"stages": SAMPLERS | {"evaluate": "vllm"}})) - always
-        if "timings/" not in file
-    }
-    assert files
-    assert all(file.startswith("rollouts/") for file in files)
-
-
-def test_comments_and_docstrings_rerun_nothing(pristine: Workflow, code: Path) -> None:
-    for name in ("scoring/sql/scorer.py", "objective/ppo.py", "policy/requests.py", "evaluation/estimator.py"):
-        module = code / name
-        module.write_text(module.read_text().replace('"""', '"""Said otherwise: ', 1) + "\n# A remark.\n")
-    assert pristine.plan() == []

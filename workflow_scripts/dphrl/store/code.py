@@ -58,21 +58,31 @@ def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
     Raises:
         ValueError: there is no such script or module, or one uses a relative import.
     """
-    seen: set[str] = set()
-    pending = list(sources)
-    while pending:
-        name = pending.pop()
-        if name not in seen and not name.startswith(_OUTSIDE):
-            seen.add(name)
-            pending.extend(_needs(name))
     digest = hashlib.sha256()
-    for name in sorted(seen):
+    names = code_of(sources)
+    for name in sorted(names):
         digest.update(f"{name}\n{_code(name)}\n".encode())
-    for file in _files(*_PAGES) if _RENDER in seen else ():
+    for file in _files(*_PAGES) if _RENDER in names else ():
         digest.update(f"{file.relative_to(_ROOT)}\n{file.read_text(encoding='utf-8')}\n".encode())
     for name in sorted(schemas):
         digest.update(f"{SCHEMAS[name].canonical()}\n".encode())
     return digest.hexdigest()
+
+
+def code_of(sources: Sequence[str]) -> set[str]:
+    """Names of the scripts and modules in the digest of `sources`.
+
+    Raises:
+        ValueError: as `code_digest`.
+    """
+    reached: set[str] = set()
+    pending = list(sources)
+    while pending:
+        name = pending.pop()
+        if name not in reached and not name.startswith(_OUTSIDE):
+            reached.add(name)
+            pending.extend(_needs(name))
+    return reached
 
 
 def leave_to_jobs() -> None:
