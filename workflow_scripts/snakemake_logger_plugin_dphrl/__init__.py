@@ -70,9 +70,12 @@ class LogHandler(LogHandlerBase):
             return text
         match event:
             case "run_info":
-                return self._plan(fields)
+                self._began, self._open = fields["created"], Counter(fields["stats"])
+                del self._open["total"]
+                return None
             case "job_info":
-                return self._start(fields)
+                self._jobs[fields["jobid"]] = fields
+                return None
             case "job_finished":
                 self._finish(fields)
                 return None
@@ -88,17 +91,6 @@ class LogHandler(LogHandlerBase):
             self._interrupted = True
             return f"Interrupted: ending the jobs at work. {GOES_ON}"
         return None if text.startswith(_NOISE) else text
-
-    def _plan(self, fields: Mapping[str, Any]) -> str:
-        self._began, self._open = fields["created"], Counter(fields["stats"])
-        total = self._open.pop("total")
-        return f"{counted(total, 'job')}: {', '.join(f'{rule} {count}' for rule, count in self._open.most_common())}"
-
-    def _start(self, job: Mapping[str, Any]) -> str | None:
-        rule = job["rule_name"]
-        is_first = rule not in self._seconds and rule not in {other["rule_name"] for other in self._jobs.values()}
-        self._jobs[job["jobid"]] = job
-        return visible(f"started: {job['rule_msg']}") if is_first and job["rule_msg"] else None
 
     def _finish(self, fields: Mapping[str, Any]) -> None:
         job = self._jobs.pop(fields["job_id"])
