@@ -27,7 +27,6 @@ _NOISE: Final = (
     "Assuming unrestricted", "Complete log(s)", "DAG of jobs will", "Exiting because",
     "Removing output files of failed job", "Select jobs", "Shutting down", "Using shell",
 )  # fmt: skip
-_SHORTEST_ESTIMATE: Final = 5.0
 
 
 class LogHandler(LogHandlerBase):
@@ -109,15 +108,14 @@ class LogHandler(LogHandlerBase):
     def _left(self, now: float) -> str:
         """How long the rest takes, by the mean time of each rule's finished jobs.
 
-        Empty if it is short, and until each long rule with jobs left has finished one; others count as nothing before.
+        Empty at the end, and until each long rule with jobs left has finished one; others count as nothing before.
         """
         unknown = [f"_{rule}" for rule, count in self._open.items() if count > 0 and rule not in self._seconds]
         if any(rule.endswith(f"_{long}") for rule in unknown for long in LONG_RULES):
             return ""
         work = sum(max(self._open[rule], 0) * fmean(spent) for rule, spent in self._seconds.items())
         jobs_at_a_time = sum(map(sum, self._seconds.values())) / max(now - self._began, 1e-9)
-        seconds = work / max(1.0, jobs_at_a_time)
-        return "" if seconds < _SHORTEST_ESTIMATE else f", about {duration(seconds)} left"
+        return f", about {duration(work / max(1.0, jobs_at_a_time))} left" if work else ""
 
     def _fail(self, fields: Mapping[str, Any]) -> str | None:
         cause = cause_in(_text(fields["log"]))
