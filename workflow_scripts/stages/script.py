@@ -13,6 +13,7 @@ import __main__
 from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.machine.cause import print_cause
 from dphrl.machine.gpus import take_gpus
+from dphrl.machine.private import private_temporary_folder
 from dphrl.machine.progress import duration, log_to
 from dphrl.machine.settings import tune_job
 from dphrl.store.stage import Stage
@@ -41,11 +42,12 @@ def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
         print("GPUs:", *gpus, flush=True)
     job = Stage.of_job(snakemake, blocks, libraries)
     job.add_timing("imports", imports)  # with the start of the process; not in the total
-    yield job
-    seconds = time.perf_counter() - started
-    job.add_timing("total", seconds)
-    job.write_timings(snakemake.output.timings)
-    job.last()
+    with private_temporary_folder():
+        yield job
+        seconds = time.perf_counter() - started
+        job.add_timing("total", seconds)
+        job.write_timings(snakemake.output.timings)
+        job.last()
     print(f"{label()}: done in {duration(seconds)}{f': {job.note}' if job.note else ''}", flush=True)
     # A normal exit costs 4 s with vLLM, 1.5 to 2 s with torch, else 0.1 s: 55 s in the demo's 85 jobs, of one core.
     os._exit(0)

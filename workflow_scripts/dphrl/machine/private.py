@@ -82,20 +82,15 @@ def use_private_caches() -> None:
 
 @contextmanager
 def private_temporary_folder() -> Iterator[None]:
-    """Let this process and its children make temporary files in a new folder of mode 0700; it is removed at the end.
+    """Let this process, to its end, and its children make temporary files in a new folder of mode 0700.
 
-    Some caches are in the folder of temporary files whatever is set: with the folder they are private.
+    The end of the block removes it. Some caches are in the folder of temporary files whatever is set: so they are
+    private.
     """
     # A process that outlives the block may still write there.
     with tempfile.TemporaryDirectory(prefix="dphrl-", ignore_cleanup_errors=True) as folder:
-        before = tempfile.tempdir, os.environ.get("TMPDIR")
         tempfile.tempdir = os.environ["TMPDIR"] = folder
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before[0]
-            os.environ.pop("TMPDIR")
-            os.environ |= {"TMPDIR": before[1]} if before[1] is not None else {}
+        yield
 
 
 @cache
