@@ -13,6 +13,7 @@ import __main__
 from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.machine.cause import print_cause
 from dphrl.machine.gpus import take_gpus
+from dphrl.machine.private import private_temporary_folder
 from dphrl.machine.progress import duration, log_to
 from dphrl.machine.settings import tune_job
 from dphrl.store.stage import Stage
@@ -33,13 +34,14 @@ def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
     """The stage of this job, with arguments as in `Stage.of_job`. The process exits with 0 after the block."""
     job = Stage.of_job(snakemake, blocks, libraries)
     job.add_timing("imports", time.time() - psutil.Process().create_time())  # with the start; not in the total
-    with job.part("total"):
-        if snakemake.resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
-            print("GPUs:", *take_gpus(snakemake.resources.get("gpu", 0)), flush=True)
-        yield job
-    seconds = duration(job.timings[-1]["seconds"])
-    job.write_timings(snakemake.output.timings)
-    job.last()
+    with private_temporary_folder():
+        with job.part("total"):
+            if snakemake.resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
+                print("GPUs:", *take_gpus(snakemake.resources.get("gpu", 0)), flush=True)
+            yield job
+        seconds = duration(job.timings[-1]["seconds"])
+        job.write_timings(snakemake.output.timings)
+        job.last()
     print(f"{label}: done in {seconds}{f': {job.note}' if job.note else ''}", flush=True)
     # A normal exit costs 4 s with vLLM, 1.5 to 2 s with torch, else 0.1 s: 55 s in the demo's 85 jobs, of one core.
     os._exit(0)

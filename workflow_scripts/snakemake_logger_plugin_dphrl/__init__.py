@@ -27,7 +27,6 @@ _NOISE: Final = (
     "Assuming unrestricted", "Complete log(s)", "DAG of jobs will", "Exiting because",
     "Removing output files of failed job", "Select jobs", "Shutting down", "Using shell",
 )  # fmt: skip
-_SHORTEST_ESTIMATE: Final = 5.0
 
 
 class LogHandler(LogHandlerBase):
@@ -70,9 +69,12 @@ class LogHandler(LogHandlerBase):
             return text
         match event:
             case "run_info":
-                return self._plan(fields)
+                self._began, self._open = fields["created"], Counter(fields["stats"])
+                del self._open["total"]
+                return None
             case "job_info":
-                return self._start(fields)
+                self._jobs[fields["jobid"]] = fields
+                return None
             case "job_finished":
                 self._finish(fields)
                 return None
@@ -88,17 +90,6 @@ class LogHandler(LogHandlerBase):
             self._interrupted = True
             return f"Interrupted: ending the jobs at work. {GOES_ON}"
         return None if text.startswith(_NOISE) else text
-
-    def _plan(self, fields: Mapping[str, Any]) -> str:
-        self._began, self._open = fields["created"], Counter(fields["stats"])
-        total = self._open.pop("total")
-        return f"{counted(total, 'job')}: {', '.join(f'{rule} {count}' for rule, count in self._open.most_common())}"
-
-    def _start(self, job: Mapping[str, Any]) -> str | None:
-        rule = job["rule_name"]
-        is_first = rule not in self._seconds and rule not in {other["rule_name"] for other in self._jobs.values()}
-        self._jobs[job["jobid"]] = job
-        return visible(f"started: {job['rule_msg']}") if is_first and job["rule_msg"] else None
 
     def _finish(self, fields: Mapping[str, Any]) -> None:
         job = self._jobs.pop(fields["job_id"])
@@ -117,15 +108,14 @@ class LogHandler(LogHandlerBase):
     def _left(self, now: float) -> str:
         """How long the rest takes, by the mean time of each rule's finished jobs.
 
-        Empty if it is short, and until each long rule with jobs left has finished one; others count as nothing before.
+        Empty at the end, and until each long rule with jobs left has finished one; others count as nothing before.
         """
         unknown = [f"_{rule}" for rule, count in self._open.items() if count > 0 and rule not in self._seconds]
         if any(rule.endswith(f"_{long}") for rule in unknown for long in LONG_RULES):
             return ""
         work = sum(max(self._open[rule], 0) * fmean(spent) for rule, spent in self._seconds.items())
         jobs_at_a_time = sum(map(sum, self._seconds.values())) / max(now - self._began, 1e-9)
-        seconds = work / max(1.0, jobs_at_a_time)
-        return "" if seconds < _SHORTEST_ESTIMATE else f", about {duration(seconds)} left"
+        return f", about {duration(work / max(1.0, jobs_at_a_time))} left" if work else ""
 
     def _fail(self, fields: Mapping[str, Any]) -> str | None:
         cause = cause_in(_text(fields["log"]))

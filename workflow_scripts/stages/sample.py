@@ -4,14 +4,13 @@ from script import hardware, label, snakemake, stage
 
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.data.tokens import response_encoder
-from dphrl.machine.private import private_temporary_folder
 from dphrl.policy.replay import ReplayEngine
 from dphrl.policy.requests import SamplingPlan, rollout_frame, shard
 from dphrl.store.files import remove_parts
 
 path_of, params, output = snakemake.input.get, snakemake.params, snakemake.output.rollouts
 libraries = [] if path_of("recorded") else ["vllm", "torch", "transformers"]
-with stage("engine", "plan", libraries=libraries) as job, private_temporary_folder():
+with stage("engine", "plan", libraries=libraries) as job:
     all_prompts, part = job.read("prompts", snakemake.input.prompts), params.part
     prompts = all_prompts
     if path_of("candidates"):

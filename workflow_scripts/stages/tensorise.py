@@ -3,12 +3,11 @@
 import polars as pl
 from script import hardware, label, snakemake, stage
 
-from dphrl.machine.private import private_temporary_folder
 from dphrl.policy.ranks import Nodes
 from dphrl.training.reference import ReferenceJob, store_responses
 
 divided = ["deepspeed"] if hardware.reference_ranks > 1 else []
-with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divided]) as job, private_temporary_folder():
+with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divided]) as job:
     inputs, output, params = snakemake.input, snakemake.output, snakemake.params
     tables = {name: inputs[name] for name in ("partition", "prompts")} | {"rollouts": list(inputs.rollouts)}
     for name, files in tables.items():

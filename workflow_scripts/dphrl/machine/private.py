@@ -14,7 +14,6 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-_NAME = "dphrl"
 # Caches of compiled code and of pickles, each in a folder with the name of its variable. By default Inductor, CuTe and
 # QuACK use $TMPDIR and a name that any user can take first.
 _CACHES = (
@@ -34,48 +33,39 @@ _CACHES = (
 _PROCESSOR = ("model name", "flags", "Features", "CPU implementer", "CPU part")
 
 
-class UnsafeFolderError(RuntimeError):
-    """A folder for private files may hold files of another user, or there is none; the text says what to do."""
-
-
 def private_folder(name: str) -> Path:
     """A folder of this user with mode 0700, made if needed; all jobs of the user find the same one.
 
-    It is in `$XDG_CACHE_HOME/dphrl`; without that variable in `~/.cache/dphrl`. Where this cannot be written (no home,
-    a read-only one) it is in `$TMPDIR/dphrl-<user id>`. A home may be shared by several machines.
+    It is in `$XDG_CACHE_HOME/dphrl`; without that variable in `~/.cache/dphrl`. A home may be shared by machines.
 
     Args:
         name: of the folder, e.g. "locks"; with "/" for a folder in a folder.
 
     Raises:
-        UnsafeFolderError: the folder above belongs to another user, is a link, or others may use it; or no place can
-            be written.
+        PermissionError: the folder above belongs to another user, is a link, cannot be written, or others may use it.
     """
-    for place in _places():
-        try:
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            place.mkdir(mode=0o700, exist_ok=True)
-            _check(place)
-            folder = place / name
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return folder
-    tried = ", ".join(map(str, _places()))
-    raise UnsafeFolderError(
-        f"none of {tried} can be written: set XDG_CACHE_HOME to a folder that only you can write to"
-    )
-
-
-def _check(folder: Path) -> None:
-    status = folder.lstat()
-    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-    if not is_ours or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UnsafeFolderError(
-            f"{folder}: expected a folder of mode 700 that belongs to user {os.geteuid()}. Jobs load code from it:"
-            " remove it, or set XDG_CACHE_HOME to a folder that only you can write to"
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    place = Path(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "dphrl")
+    # Without a home the path keeps its ~.
+    if not (place.is_absolute() and _is_private(place)):
+        raise PermissionError(
+            f"{place}: expected a folder of mode 700 that belongs to user {os.geteuid()} and can be written. Jobs load"
+            " code from it: remove it, or set XDG_CACHE_HOME to a folder that only you can write to"
         )
+    folder = place / name
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether a folder, made if it is missing, is for its user alone."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return False
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return is_ours and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO) and os.access(folder, os.W_OK)
 
 
 def use_private_caches() -> None:
@@ -84,7 +74,7 @@ def use_private_caches() -> None:
     Call it before they are imported. One folder for each kind of processor, Python and torch: the code fits no other.
 
     Raises:
-        UnsafeFolderError: see `private_folder`.
+        PermissionError: see `private_folder`.
     """
     folder = private_folder(f"compiled/{_machine()}")
     os.environ |= {variable: str(folder / variable) for variable in _CACHES}
@@ -92,29 +82,15 @@ def use_private_caches() -> None:
 
 @contextmanager
 def private_temporary_folder() -> Iterator[None]:
-    """Let this process and its children make temporary files in a new folder of mode 0700; it is removed at the end.
+    """Let this process, to its end, and its children make temporary files in a new folder of mode 0700.
 
-    Some caches are in the folder of temporary files whatever is set: with the folder they are private.
+    The end of the block removes it. Some caches are in the folder of temporary files whatever is set: so they are
+    private.
     """
     # A process that outlives the block may still write there.
-    with tempfile.TemporaryDirectory(prefix=f"{_NAME}-", ignore_cleanup_errors=True) as folder:
-        before = tempfile.tempdir, os.environ.get("TMPDIR")
+    with tempfile.TemporaryDirectory(prefix="dphrl-", ignore_cleanup_errors=True) as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = folder
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before[0]
-            os.environ.pop("TMPDIR")
-            os.environ |= {"TMPDIR": before[1]} if before[1] is not None else {}
-
-
-def _places() -> Iterator[Path]:
-    cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
-    if os.path.isabs(cache):
-        yield Path(cache, _NAME)
-    elif os.path.isdir(home):
-        yield Path(home, ".cache", _NAME)
-    yield Path(tempfile.gettempdir(), f"{_NAME}-{os.geteuid()}")
+        yield
 
 
 @cache

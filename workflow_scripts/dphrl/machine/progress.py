@@ -67,9 +67,9 @@ class ProgressLines:
             print(", ".join(filter(None, parts)), file=stream(), flush=True)
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
+def counted(count: int, noun: str) -> str:
     """A count with its noun: 1 row, 2 rows."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+    return f"{count:,} {noun if count == 1 else noun + 's'}"
 
 
 def duration(seconds: float) -> str:

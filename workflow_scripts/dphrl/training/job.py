@@ -16,7 +16,6 @@ import torch.distributed as dist
 from dphrl.config.blocks.sampling import EngineConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.data.partition_counts import require_questions
-from dphrl.machine.private import private_temporary_folder
 from dphrl.policy.collectives import all_gather, control_group, rank, start_process_group
 from dphrl.policy.engine import Engine
 from dphrl.policy.engines import make_engine
@@ -126,7 +125,7 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
     needs = {"rehearses": bool(job.reference), "explores": job.method.rollout_on == "exp"}
     require_questions(pl.scan_parquet(job.partition, glob=False), job.training, **needs)
     ranks, outputs = job.hardware.ranks, (replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out)))
-    with private_temporary_folder(), outputs[0] as policy, outputs[1] as state:
+    with outputs[0] as policy, outputs[1] as state:
         workers = min(job.workers, cores_of_rank(ranks, nodes.number))
         job = job.model_copy(update={"policy_out": str(policy), "state_out": str(state), "workers": workers})
         if ranks == nodes.number == 1:
