@@ -84,6 +84,7 @@ def test_a_question_has_the_fields_of_trl_and_of_verl(run: SmallRun, capsys: pyt
             "ground_truth": row["ground_truth"],
             "data_source": "train",
             "reward_model": {"style": "rule", "ground_truth": row["ground_truth"]},
+            "extra_info": {"index": row["source_index"]},
         }
         for row in _exp(run).iter_rows(named=True)
     ]

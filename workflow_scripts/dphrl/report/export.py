@@ -84,13 +84,15 @@ def export(run: Path, out: Path, draw: str = "main", databases: Path | None = No
 
 
 def _row(row: Row, dataset: str) -> Row:
-    """A question: TRL's reward function gets the columns, verl's reads `data_source` and `reward_model`."""
+    """A question: TRL's reward function gets all columns; verl reads those from `data_source` on."""
     return {
         "prompt_id": row["prompt_id"],
         "prompt": json.loads(row["messages"]),
         "ground_truth": row["ground_truth"],
         "data_source": dataset,
         "reward_model": {"style": "rule", "ground_truth": row["ground_truth"]},
+        # Else verl takes index 0 for every question.
+        "extra_info": {"index": row["source_index"]},
     }
 
 
