@@ -1,7 +1,7 @@
 """DPH-RL in TRL: GRPO on the questions of D_exp, and a divergence on the stored responses of D_pef.
 
-    .venv/bin/dphrl export results/demo --to trl --out demo-trl
-    .venv-trl/bin/python examples/trl/dph_trainer.py --config examples/trl/world.yaml --data demo-trl \
+    .venv/bin/dphrl export results/demo --out demo-export
+    .venv-trl/bin/python examples/trl/dph_trainer.py --config examples/trl/world.yaml --data demo-export \
         --model config/world-1 --output_dir out/dph-s1
 
 requirements.txt has its environment, docs/with-your-trainer.md the settings that must match. Every option of TRL's
@@ -131,21 +131,25 @@ def main() -> None:
     # As in the paper; lr_scheduler_type constant_with_warmup would make the first update one of learning rate 0.
     parser.set_defaults(**EXPECTED, epsilon_high=0.28, lr_scheduler_type="constant", weight_decay=0.01)
     parser.set_defaults(save_strategy="no", report_to="none")
-    given, args = parser.parse_args_and_config()
-    with (given.data / "rehearsal.jsonl").open(encoding="utf-8") as file:
+    settings, args = parser.parse_args_and_config()
+    with (settings.data / "rehearsal.jsonl").open(encoding="utf-8") as file:
         stored = [json.loads(line) for line in file]
     rows = [Row(row["prompt_ids"], row["response_ids"]) for row in stored]
     logprobs = [torch.tensor(row["ref_logprobs"]) for row in stored]
-    form = divergence(given.divergence)
-    spec = importlib.util.spec_from_file_location("reward", given.data / "reward.py")
+    form = divergence(settings.divergence)
+    spec = importlib.util.spec_from_file_location("reward", settings.data / "reward.py")
     judge = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(judge)
+    questions = load_dataset("parquet", data_files=str(settings.data / "prompts.parquet"), split="train")
+    if (settings.data / "chat_template.jinja").exists():
+        # Plain prompts: TRL takes a text as it is. The template would be saved with the policy.
+        questions = questions.map(lambda row: {"prompt": "".join(message["content"] for message in row["prompt"])})
     trainer = DPHTrainer(
-        given.model,
+        settings.model,
         judge.reward,
         args,
-        load_dataset("json", data_files=str(given.data / "prompts.jsonl"), split="train"),
-        rehearsal=Rehearsal(rows, logprobs, form, given.eta, given.norm, given.per_step, args.seed),
+        questions,
+        rehearsal=Rehearsal(rows, logprobs, form, settings.eta, settings.norm, settings.per_step, args.seed),
     )
     trainer.train()
     trainer.save_model(args.output_dir)

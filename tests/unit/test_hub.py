@@ -18,6 +18,7 @@ from dphrl.config.errors import ConfigError
 from dphrl.hub import (
     HubError,
     HubName,
+    _checked_answers,
     cached_files,
     data_name,
     fetch,
@@ -153,13 +154,13 @@ def test_without_a_network_the_cache_is_enough(hub: Hub, tmp_path: Path, monkeyp
     # Without the listing of the commit, files may be missing.
     shutil.rmtree(tmp_path / "cache/models--org--model/trees")
     _offline(monkeypatch)
-    with pytest.raises(HubError, match="no listing of the commit"):
+    with pytest.raises(HubError, match="OfflineModeIsEnabled"):
         fetch(MODEL)
 
 
 def test_an_empty_cache_without_a_network(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     _offline(monkeypatch)
-    with pytest.raises(HubError, match=r"hf://org/model: it is not in the cache .* for a folder on this machine"):
+    with pytest.raises(HubError, match=r"hf://org/model: it is no folder on this machine, .*cache \(HF_HOME\)"):
         fetch(MODEL)
     assert hub.ranges == []
 
@@ -167,21 +168,25 @@ def test_an_empty_cache_without_a_network(hub: Hub, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("answer", "part"),
     [
-        ((403, "GatedRepo"), "access is gated: accept its terms"),
-        ((401, "RepoNotFound"), "there is none of this name, or it is private"),
-        ((404, "RepoNotFound"), "there is none of this name, or it is private"),
+        ((403, "GatedRepo"), "accept its terms on its page, then `hf auth login`"),
+        ((401, "RepoNotFound"), "RepositoryNotFoundError: .* authenticated"),
     ],
 )
-def test_a_refusal_says_what_to_do(hub: Hub, answer: tuple[int, str], part: str) -> None:
+def test_a_refusal_names_the_model_and_says_what_to_do(hub: Hub, answer: tuple[int, str], part: str) -> None:
     hub.errors["org/model"] = answer
-    with pytest.raises(HubError, match=part) as caught:
+    with pytest.raises(HubError, match=f"hf://org/model: .*{part}") as caught:
         fetch(MODEL)
     assert TOKEN not in str(caught.value)
-    assert hub.url not in str(caught.value)
+
+
+def test_an_error_has_no_signed_address() -> None:
+    with pytest.raises(HubError, match="for url: https://cdn/file expired") as caught, _checked_answers(MODEL):
+        raise OSError("403 Forbidden for url: https://cdn/file?X-Amz-Signature=secret\nexpired")
+    assert "secret" not in str(caught.value)
 
 
 def test_an_unknown_revision_and_an_unknown_file(hub: Hub) -> None:
-    with pytest.raises(HubError, match="there is no revision v9"):
+    with pytest.raises(HubError, match="RevisionNotFoundError"):
         fetch(HubName("model", "org/model", "v9"))
     with pytest.raises(HubError, match=r"has no file no\.jsonl"):
         fetch(HubName("dataset", "org/data", None, "no.jsonl"))
@@ -193,25 +198,15 @@ def test_a_model_of_pickles_is_refused(hub: Hub) -> None:
         fetch(MODEL)
 
 
-def test_a_full_disk_is_seen_before_the_transfer(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = shutil.disk_usage("/")._replace(free=1000)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(HubError, match=r"0\.0 GB are needed in .*, 0\.0 GB are free"):
-        fetch(MODEL)
-    assert not any(file == "model.safetensors" for file, _ in hub.ranges)
-
-
-@pytest.mark.parametrize(("name", "part"), [("model.safetensors", "differs from"), ("config.json", "differs from")])
-def test_a_file_that_is_not_of_its_commit_is_named(hub: Hub, name: str, part: str) -> None:
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_file_that_is_not_of_its_commit_is_named(hub: Hub, name: str) -> None:
     files = fetch(MODEL)["files"]
     blob = Path(constants.HF_HUB_CACHE, "models--org--model/snapshots", "1" * 40, name).resolve()
     blob.chmod(0o644)
-    blob.write_bytes(b"x" * files[name]["size"])
-    with pytest.raises(HubError, match=f"{name} {part} the listing"):
-        fetch(MODEL)
-    blob.write_bytes(b"x")
-    with pytest.raises(HubError, match=f"{name} has not the"):
-        fetch(MODEL)
+    for content in (b"x" * files[name]["size"], b"x"):
+        blob.write_bytes(content)
+        with pytest.raises(HubError, match=f"{name} differs from the listing"):
+            fetch(MODEL)
 
 
 LIES: dict[str, tuple[dict[str, Any], str]] = {
@@ -230,7 +225,7 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "another file's etag": ({"headers": {"ETag": f'"{"a" * 40}"'}}, "not in its listing"),
     "another commit of a file": ({"headers": {"X-Repo-Commit": "../../../escaped"}}, "not in its listing"),
     "pages without an end": ({"endless": "pages"}, "answers without an end"),
-    "redirects without an end": ({"endless": "redirects"}, "redirects without an end"),
+    "redirects without an end": ({"endless": "redirects"}, "TooManyRedirects"),
 }
 
 

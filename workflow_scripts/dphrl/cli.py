@@ -281,16 +281,15 @@ def _lineage(options: Namespace) -> int:
 
 
 _EXPORT: Final = """\
-Writes prompts, stored responses and the judge of a run for another trainer.
+Writes prompts, stored responses and the judge of a run for another trainer, such as TRL or verl.
 
 examples:
-  dphrl export results/demo --to trl --out demo-trl
-  dphrl export results/mine --to verl --out mine-verl --databases data/databases
-  dphrl export results/mine --to jsonl --out mine-jsonl --draw s2
+  dphrl export results/demo --out demo-export
+  dphrl export results/mine --out mine-export --databases data/databases
+  dphrl export results/mine --out mine-export --draw s2
 
-The run needs stages 1 to 4: make run CONFIG=mine.yaml TARGET=reference. DIR gets the prompts of D_exp, the stored
-responses of D_pef (rehearsal.jsonl), and the judge (reward.py, scorer.json). docs/with-your-trainer.md says how a
-trainer uses them.
+The run needs stages 1 to 4: make run CONFIG=mine.yaml TARGET=reference. docs/with-your-trainer.md lists the files, and
+says how a trainer uses them.
 
 exit status: 0, 1 if nothing can be written (the message says what to do), 2 usage"""
 
@@ -298,19 +297,16 @@ exit status: 0, 1 if nothing can be written (the message says what to do), 2 usa
 def _export_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", type=Path, help="folder of the run")
-    add("--to", choices=("trl", "verl", "jsonl"), required=True, help="form of the prompts")
     add("--out", metavar="DIR", type=Path, required=True, help="a new or empty folder")
     add("--draw", default="main", help="draw of stage 1: main (default), or s<seed> of a further training seed")
-    add("--tokenizer", metavar="DIR", type=Path, help="for trl and verl: the trainer's tokenizer (default: the base's)")
     add("--databases", metavar="DIR", type=Path, help="for SQL on your databases: their folder, as in the run")
     add("--scorer", metavar="FILE", type=Path, help="for a custom scorer: its file, as in the run")
-    add("--force", action="store_true", help="write prompts whose tokens the trainer's tokenizer changes")
 
 
 def _export(options: Namespace) -> int:
-    from dphrl.report.export import Order, export
+    from dphrl.report.export import export
 
-    print(visible(export(Order(**vars(options)))))
+    print(visible(export(**vars(options))))
     return 0
 
 

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -152,7 +151,7 @@ def snapshot(name: HubName, patterns: dict[str, Any]) -> tuple[Path, dict[str, T
         patterns: `allow_patterns` and `ignore_patterns` of huggingface_hub.
 
     Raises:
-        HubError: a file cannot be fetched, there is no space, or the hub answers with what it cannot have.
+        HubError: a file cannot be fetched, or the hub answers with what it cannot have.
     """
     from huggingface_hub import HfApi, constants, snapshot_download
     from huggingface_hub.file_download import repo_folder_name
@@ -167,7 +166,6 @@ def snapshot(name: HubName, patterns: dict[str, Any]) -> tuple[Path, dict[str, T
             raise HubError(f"{name}: the hub says that its commit is {revision.resolved!r}; {_OTHER_HUB}")
         listed = _listing(name, storage, revision.resolved)
         entries = {path: listed[path] for path in filter_repo_objects(listed, **patterns)}
-        _check_space(name, storage, revision.resolved, entries)
         answers.expect(revision.resolved, entries)
         return Path(snapshot_download(revision=revision, **patterns, **place)), entries
 
@@ -224,8 +222,9 @@ class _Answers:
 
 @contextmanager
 def _checked_answers(name: HubName) -> Iterator[_Answers]:
-    """Check each answer that huggingface_hub gets meanwhile; any error of it names the hub's name."""
+    """Check each answer that huggingface_hub gets meanwhile. Errors get the name, and lose signatures of addresses."""
     from huggingface_hub import close_session, get_session
+    from huggingface_hub.errors import GatedRepoError
 
     answers = _Answers(name)
     get_session().event_hooks["response"].append(answers.check)
@@ -234,7 +233,10 @@ def _checked_answers(name: HubName) -> Iterator[_Answers]:
     except HubError:
         raise
     except Exception as error:  # of any type: the library trusts the form of an answer
-        raise HubError(f"{name}: {_sentence(name, error)}") from None
+        cause = re.sub(r"\?\S+", "", " ".join(f"{type(error).__name__}: {error}".split()))
+        path = "it is no folder on this machine, and " if name.kind == "model" else ""
+        terms = "; accept its terms on its page, then `hf auth login`" if isinstance(error, GatedRepoError) else ""
+        raise HubError(f"{name}: {path}the hub and its cache (HF_HOME) do not give it: {cause}{terms}") from None
     finally:
         close_session()  # with the check
 
@@ -265,58 +267,18 @@ def _listing(name: HubName, storage: Path, commit: str) -> dict[str, TreeCacheEn
     return listed
 
 
-def _check_space(name: HubName, storage: Path, commit: str, entries: Mapping[str, TreeCacheEntry]) -> None:
-    missing = [
-        entry.size
-        for path, entry in entries.items()
-        if not ((storage / "snapshots" / commit / path).exists() or (storage / "blobs" / _digest(entry)).exists())
-    ]
-    existing = next(folder for folder in (storage, *storage.parents) if folder.exists())
-    needed, free = sum(missing), shutil.disk_usage(existing).free
-    if needed > free:
-        sizes = f"{needed / 1e9:.1f} GB are needed in {storage.parent}, {free / 1e9:.1f} GB are free"
-        raise HubError(f"{name}: {sizes}: free space, or set HF_HOME")
-
-
-def _sentence(name: HubName, error: Exception) -> str:
-    """The cause of an error of huggingface_hub and the next step; without its text, which may have addresses."""
-    import httpx2
-    from huggingface_hub import errors
-
-    no_folder = "for a folder on this machine, its path is missing"
-    missing = f"it is not in the cache (HF_HOME), and the hub cannot be reached; {no_folder}"
-    sentences: dict[type[Exception], str] = {
-        errors.GatedRepoError: f"access is gated: accept its terms on the page of {name.id}, then `hf auth login`",
-        errors.RepositoryNotFoundError: "there is none of this name, or it is private: check the name, or `hf auth "
-        f"login`; {no_folder}",
-        errors.RevisionNotFoundError: f"there is no revision {name.revision}: take a branch, a tag or a commit",
-        errors.IncompleteSnapshotError: "the cache (HF_HOME) lacks some of its files, and the hub cannot be reached",
-        errors.RevisionResolutionError: missing,
-        errors.OfflineModeIsEnabled: "the cache (HF_HOME) has no listing of the commit: fetch it once with a network",
-        errors.LocalEntryNotFoundError: missing,
-        httpx2.TooManyRedirects: f"the hub redirects without an end; {_OTHER_HUB}",
-        httpx2.TransportError: "the connection broke off; run the same command again",
-    }
-    if isinstance(error, errors.HfHubHTTPError) and not isinstance(error, tuple(sentences)):
-        return f"the hub answered with status {error.response.status_code}; try again later"
-    return next(
-        (text for kind, text in sentences.items() if isinstance(error, kind)), f"{type(error).__name__}: {error}"
-    )
-
-
 def _checked(name: HubName, file: Path, entry: TreeCacheEntry) -> str:
     """The sha256 of a file of the cache, after a comparison with its entry in the listing."""
-    again = f"remove it from the cache ({file}) and run snakemake again"
-    if not file.is_file() or file.stat().st_size != entry.size:
-        raise HubError(f"{name}: {file.name} has not the {entry.size:,} bytes of its listing; {again}")
     with file.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    digest = sha256
+        sha256 = digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if entry.lfs_sha256 is None:
         content = file.read_bytes()
         digest = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
     if digest != _digest(entry):
-        raise HubError(f"{name}: {file.name} differs from the listing of its commit; {again}")
+        raise HubError(
+            f"{name}: {file.name} differs from the listing of its commit; remove it from the cache ({file}) and run "
+            "snakemake again"
+        )
     return sha256
 
 
@@ -332,7 +294,7 @@ def cached_files(listing: Path) -> list[Path]:
     files = []
     for name, entry in listed["files"].items():
         file = try_to_load_from_cache(listed["id"], name, revision=listed["commit"], repo_type=listed["kind"])
-        if not isinstance(file, str) or not Path(file).is_file() or Path(file).stat().st_size != entry["size"]:
+        if not isinstance(file, str) or Path(file).stat().st_size != entry["size"]:
             raise HubError(
                 f"{listed['id']}: {name} is no longer in the cache (HF_HOME): delete {listing} and run snakemake again"
             )
@@ -360,13 +322,9 @@ def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str,
 
 
 def local_files(paths: Sequence[str]) -> list[Path]:
-    """Files as they are, or those that a listing of the rule `fetch` names.
-
-    Listings are `hub/model.*.json`, `hub/data.*.json` and `hub/supervised.json`.
-    """
+    """Files as they are, or those that a listing of the rule `fetch` names."""
     first = Path(paths[0])
-    listing = first.match("results/*/hub/*.json") and first.name.startswith(("model.", "data.", "supervised."))
-    return cached_files(first) if listing else [Path(path) for path in paths]
+    return cached_files(first) if first.match("results/*/hub/*.json") else [Path(path) for path in paths]
 
 
 def one_file(name: HubName, file: str, *, online: bool) -> Path | None:

@@ -16,9 +16,11 @@ from small_run import FINAL, INDEX, TENSORS, SmallRun
 from tiny_models import write_tokenizer
 
 from dphrl.cli import main
+from dphrl.data.tokens import load_tokenizer
 from dphrl.scoring.factory import make_scorer
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import list_databases, sha256_file
+from dphrl.store.manifest import folder_of
 from dphrl.store.parquet import write_table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,9 +36,9 @@ def run(exportable: Path, tmp_path: Path) -> SmallRun:
     return SmallRun(tmp_path / "run")
 
 
-def _export(run: SmallRun, to: str, *options: str, code: int = 0) -> Path:
-    out = run.root.parent / f"out-{to}"
-    assert main(["export", str(run.root), "--to", to, "--out", str(out), *options]) == code
+def _export(run: SmallRun, *options: str, code: int = 0) -> Path:
+    out = run.root.parent / "out"
+    assert main(["export", str(run.root), "--out", str(out), *options]) == code
     assert out.exists() == (code == 0)
     return out
 
@@ -61,9 +63,8 @@ def _exp(run: SmallRun) -> pl.DataFrame:
     return chosen.join(run.read(PROMPTS), on="prompt_id").join(run.read(GOLD), on="prompt_id").sort("prompt_id")
 
 
-@pytest.mark.parametrize("to", ["trl", "verl", "jsonl"])
-def test_stored_responses_are_exact_and_the_same_file_for_all(run: SmallRun, to: str) -> None:
-    rows = _lines(_export(run, to) / "rehearsal.jsonl")
+def test_stored_responses_are_exact(run: SmallRun) -> None:
+    rows = _lines(_export(run) / "rehearsal.jsonl")
     tensors = load_file(run.root / TENSORS)
     assert [row["prompt_id"] for row in rows] == run.read(INDEX)["prompt_id"].to_list()
     ids = [token for row in rows for token in (*row["prompt_ids"], *row["response_ids"])]
@@ -73,76 +74,46 @@ def test_stored_responses_are_exact_and_the_same_file_for_all(run: SmallRun, to:
         assert read.tobytes() == tensors[stored].tobytes()
 
 
-def test_jsonl_has_messages_tokens_and_ground_truths_of_the_questions_of_d_exp(run: SmallRun) -> None:
-    expected = [
+def test_a_question_has_the_fields_of_trl_and_of_verl(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pl.read_parquet(_export(run) / "prompts.parquet").to_dicts()
+    assert len(rows) == 2
+    assert rows == [
         {
             "prompt_id": row["prompt_id"],
-            "messages": json.loads(row["messages"]),
-            "prompt_ids": row["prompt_token_ids"],
+            "prompt": json.loads(row["messages"]),
             "ground_truth": row["ground_truth"],
+            "data_source": "train",
+            "reward_model": {"style": "rule", "ground_truth": row["ground_truth"]},
+            "extra_info": {"index": row["source_index"]},
         }
         for row in _exp(run).iter_rows(named=True)
     ]
-    assert len(expected) == 2
-    assert _lines(_export(run, "jsonl") / "prompts.jsonl") == expected
+    out = capsys.readouterr().out
+    assert "2 questions of D_exp, 4 stored responses of D_pef (train, draw main)" in out
+    assert "other tokens" not in out
 
 
-def test_trl_gets_text_where_the_run_has_plain_prompts(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = _lines(_export(run, "trl") / "prompts.jsonl")
-    texts = [json.loads(messages)[0]["content"] for messages in _exp(run)["messages"]]
-    assert [row["prompt"] for row in rows] == texts
-    assert [row["ground_truth"] for row in rows] == _exp(run)["ground_truth"].to_list()
-    assert "2 questions of D_exp, 4 stored responses of D_pef (train, draw main)" in capsys.readouterr().out
-
-
-def test_trl_gets_messages_where_the_run_has_a_chat_template(run: SmallRun) -> None:
-    tokenizer = write_tokenizer(run.root.parent / "chat")
-    tokenizer.chat_template = CHAT
-    tokenizer.save_pretrained(run.root.parent / "chat")
-    run.change_footer(PROMPTS, lambda footer: footer["config"]["prompts"].update(template="chat"))
-    chosen = ("--tokenizer", str(run.root.parent / "chat"))
-    _export(run, "trl", code=1)  # the base has no chat template
-    _export(run, "trl", *chosen, code=1)  # the run's tokens are those of plain text
-    rows = _lines(_export(run, "trl", *chosen, "--force") / "prompts.jsonl")
-    assert [row["prompt"] for row in rows] == [*map(json.loads, _exp(run)["messages"])]
-
-
-def test_verl_gets_its_fields_and_the_template_of_plain_prompts(run: SmallRun) -> None:
-    out = _export(run, "verl")
-    rows = pl.read_parquet(out / "prompts.parquet")
-    assert rows.columns == ["data_source", "prompt", "ability", "reward_model", "extra_info"]
-    for row, asked in zip(rows.iter_rows(named=True), _exp(run).iter_rows(named=True), strict=True):
-        assert row["data_source"] == "train"
-        assert row["prompt"] == json.loads(asked["messages"])
-        assert row["ability"] == "math"
-        assert row["reward_model"] == {"style": "rule", "ground_truth": asked["ground_truth"]}
-        assert row["extra_info"] == {"index": asked["source_index"], "prompt_id": asked["prompt_id"]}
+def test_the_template_of_plain_prompts_gives_the_tokens_of_the_run(run: SmallRun) -> None:
+    out = _export(run)
     template = (out / "chat_template.jinja").read_text("utf-8")
+    prompts = pl.read_parquet(out / "prompts.parquet")["prompt"].to_list()
     tokenizer = write_tokenizer(run.root.parent / "tokenizer")
-    made = tokenizer.apply_chat_template(rows["prompt"].to_list(), chat_template=template, add_generation_prompt=True)
+    made = tokenizer.apply_chat_template(prompts, chat_template=template, add_generation_prompt=True)
     assert made["input_ids"] == _exp(run)["prompt_token_ids"].to_list()
 
 
-@pytest.mark.parametrize("to", ["trl", "verl"])
-def test_a_tokenizer_that_gives_other_tokens_is_refused(
-    run: SmallRun, to: str, capsys: pytest.CaptureFixture[str]
+def test_a_chat_template_is_the_base_s_own_and_prompts_with_other_tokens_are_counted(
+    run: SmallRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shifted = _exp(run)["prompt_token_ids"].to_list()
-    prompts = run.read(PROMPTS).with_columns(
-        prompt_token_ids=pl.Series([[*ids[:1], 4] if ids == shifted[0] else ids for ids in _ids(run)])
-    )
-    run.rewrite(PROMPTS, prompts)
-    digest = run.footer(PROMPTS)["digest"]
-    run.change_footer(INDEX, lambda footer: footer["inputs"]["prompts"].update(digest=digest))
-    _export(run, to, code=1)
-    message = capsys.readouterr().err
-    assert f"1 of 2 prompts get other tokens from it than in the run, first {_exp(run)['prompt_id'][0]}" in message
-    _export(run, to, "--force")
-    assert "1 of these questions get other tokens in the trainer" in capsys.readouterr().out
-
-
-def _ids(run: SmallRun) -> list[list[int]]:
-    return run.read(PROMPTS)["prompt_token_ids"].to_list()
+    base = folder_of(run.root / "policies" / "base.json")
+    tokenizer = load_tokenizer(base)
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(base)
+    run.change_footer(PROMPTS, lambda footer: footer["config"]["prompts"].update(template="chat"))
+    # The run's tokens are those of plain text.
+    out = _export(run)
+    assert not (out / "chat_template.jinja").exists()
+    assert "2 of these questions get other tokens in the trainer" in capsys.readouterr().out
 
 
 def _retask(run: SmallRun, task: str, scorer: dict[str, Any], truth: dict[str, Any]) -> None:
@@ -154,7 +125,7 @@ def _retask(run: SmallRun, task: str, scorer: dict[str, Any], truth: dict[str, A
 def _agree(out: Path, texts: list[str], expected: list[float]) -> None:
     """Both reward functions give these rewards."""
     module = _reward(out)
-    truth = json.loads((out / "prompts.jsonl").read_text("utf-8").splitlines()[0])["ground_truth"]
+    truth = pl.read_parquet(out / "prompts.parquet")["ground_truth"][0]
     assert (
         module.reward(completions=texts, ground_truth=[truth] * len(texts), prompts=[], trainer_state=None) == expected
     )
@@ -170,7 +141,7 @@ def test_answers_to_mathematics_are_judged_as_in_the_run(run: SmallRun) -> None:
     with make_scorer("math", settings) as scorer:
         rewards = [verdict.reward for verdict in scorer.score(texts, [{"answer": "7"}] * 4)]
     assert rewards == [1.0, 0.0, 1.0, 0.0]
-    _agree(_export(run, "jsonl"), texts, rewards)
+    _agree(_export(run), texts, rewards)
 
 
 def _database(folder: Path) -> Path:
@@ -187,12 +158,12 @@ def test_sql_is_judged_on_the_databases_of_the_run(run: SmallRun, capsys: pytest
     listed = "databases/train.parquet"
     write_table(SCHEMAS["databases"].frame(list_databases(folder, 1)), "databases", run.root / listed, {})
     run.change_footer(GOLD, lambda footer: footer["inputs"].update(databases={"paths": [listed], "digest": "0" * 64}))
-    _export(run, "jsonl", code=1)
+    _export(run, code=1)
     assert "name their folder, as in the run: --databases DIR" in capsys.readouterr().err
     empty = run.root.parent / "empty"
-    _export(run, "jsonl", "--databases", str(empty), code=1)
+    _export(run, "--databases", str(empty), code=1)
     assert f"{empty}/shop/shop.sqlite: missing, or not the database of the run" in capsys.readouterr().err
-    out = _export(run, "jsonl", "--databases", str(folder))
+    out = _export(run, "--databases", str(folder))
     texts = ["SELECT name FROM product WHERE price < 5", "SELECT name FROM product", "DROP TABLE product"]
     _agree(out, texts, [1.0, 0.0, 0.0])
 
@@ -200,7 +171,7 @@ def test_sql_is_judged_on_the_databases_of_the_run(run: SmallRun, capsys: pytest
 def test_the_embedded_world_needs_no_folder_of_databases(run: SmallRun) -> None:
     _database(run.root / "toy" / "databases")
     _retask(run, "sql", {"answer": "bare"}, {"db_id": "shop", "gold_sql": "SELECT price FROM product"})
-    _agree(_export(run, "jsonl"), ["SELECT price FROM product", "SELECT 2"], [1.0, 0.0])
+    _agree(_export(run), ["SELECT price FROM product", "SELECT 2"], [1.0, 0.0])
 
 
 def test_a_custom_scorer_goes_along_and_must_be_that_of_the_run(
@@ -210,30 +181,28 @@ def test_a_custom_scorer_goes_along_and_must_be_that_of_the_run(
     _retask(run, "one_of", {"options": {"ignore_case": False}}, {"accepted": ["Rome"]})
     digest = sha256_file(source)
     run.change_footer(GOLD, lambda footer: footer["inputs"].update(scorer={"paths": [source.name], "digest": digest}))
-    _export(run, "jsonl", code=1)
+    _export(run, code=1)
     assert "the task one_of has a custom scorer; name its file: --scorer FILE" in capsys.readouterr().err
-    _export(run, "jsonl", "--scorer", str(ROOT / "examples" / "score_answers.py"), code=1)
+    _export(run, "--scorer", str(ROOT / "examples" / "score_answers.py"), code=1)
     assert "not the scorer of the run" in capsys.readouterr().err
     answers, rewards = ["It is\nRome.", "rome", ""], [1.0, 0.0, 0.0]
-    _agree(_export(run, "jsonl", "--scorer", str(source)), answers, rewards)
+    _agree(_export(run, "--scorer", str(source)), answers, rewards)
 
 
 def test_what_is_missing_is_named_with_the_next_step(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*options: str) -> str:
-        _export(run, "jsonl", *options, code=1)
+        _export(run, *options, code=1)
         return capsys.readouterr().err
 
-    assert "no stored responses of draw s9; --draw is one of main" in refused("--draw", "s9")
+    assert "draws/s9/reference/index.parquet: no such file" in refused("--draw", "s9")
     everything = run.read(FINAL)
     run.rewrite(FINAL, everything.with_columns(subset=pl.lit("pef"), reference_sample=pl.lit(0, pl.Int32)))
     assert "made from another" in refused()
-    shutil.rmtree(run.root / "draws")
-    assert "no stored responses; make them first: make run CONFIG=" in refused()
     shutil.rmtree(run.root)
-    assert "no such folder; expected that of a run, results/<run>" in refused()
-    (run.root.parent / "out-jsonl").mkdir()
-    (run.root.parent / "out-jsonl" / "kept").touch()
-    assert main(["export", str(run.root), "--to", "jsonl", "--out", str(run.root.parent / "out-jsonl")]) == 1
+    assert "make the stored responses of this draw first: make run CONFIG=" in refused()
+    (run.root.parent / "out").mkdir()
+    (run.root.parent / "out" / "kept").touch()
+    assert main(["export", str(run.root), "--out", str(run.root.parent / "out")]) == 1
     assert "not an empty folder" in capsys.readouterr().err
 
 
@@ -241,6 +210,6 @@ def test_damaged_tensors_are_refused_and_nothing_is_written(run: SmallRun, capsy
     data = bytearray((run.root / TENSORS).read_bytes())
     data[-1] ^= 1
     (run.root / TENSORS).write_bytes(data)
-    assert main(["export", str(run.root), "--to", "jsonl", "--out", str(run.root.parent / "out")]) == 1
+    assert main(["export", str(run.root), "--out", str(run.root.parent / "out")]) == 1
     assert "it is not the file that was written" in capsys.readouterr().err
     assert [*(run.root.parent / "out").iterdir()] == []

@@ -209,7 +209,7 @@ def test_the_example_refuses_a_setting_that_makes_the_loss_another_one(of_trl: P
 
 def test_a_training_on_exported_files_writes_a_checkpoint(exportable: Path, tmp_path: Path) -> None:
     data, base, out = tmp_path / "data", exportable / "policies" / "base", tmp_path / "out"
-    assert main(["export", str(exportable), "--to", "trl", "--out", str(data)]) == 0
+    assert main(["export", str(exportable), "--out", str(data)]) == 0
     sizes = {"max_steps": 2, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "num_generations": 2}
     options = {"data": data, "model": base, "output_dir": out, **sizes, "max_completion_length": 4, "per_step": 3}
     command = [str(PYTHON), str(ROOT / "examples" / "trl" / "dph_trainer.py"), "--use_cpu", "true"]
