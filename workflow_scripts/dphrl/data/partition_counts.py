@@ -30,7 +30,7 @@ def thresholds(partition: pl.LazyFrame) -> str:
     return ", ".join(f"{named[least]}: {count}" for least, count in counts.items() if count)
 
 
-def _shortage(partition: pl.LazyFrame) -> str:
+def shortage(partition: pl.LazyFrame) -> str:
     """Which of D_pef and D_exp is empty, and the next step; empty where both have questions."""
     subsets = _subsets(partition)
     if "pef" not in subsets:
@@ -73,7 +73,7 @@ def require_questions(partition: pl.LazyFrame, training: str, *, rehearses: bool
         return
     without = "Or remove the method from `methods`"
     raise NothingToTrainError(
-        f"{sizes(partition)}: {training} cannot start. {_shortage(partition)}. {without}. {_ANYHOW}"
+        f"{sizes(partition)}: {training} cannot start. {shortage(partition)}. {without}. {_ANYHOW}"
     )
 
 
