@@ -5,8 +5,8 @@ from pathlib import Path
 from script import snakemake, stage
 
 from dphrl.hub import local_files
-from dphrl.policy.import_model import import_base, import_checkpoint
 from dphrl.policy.limited import run_limited
+from dphrl.policy.users_model import import_base, import_checkpoint
 
 with stage() as job:
     inputs, weights = snakemake.input, Path(snakemake.output.weights)
