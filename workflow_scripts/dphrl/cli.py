@@ -171,7 +171,7 @@ examples:
   dphrl diagnose base.jsonl tuned.jsonl --task math --gold answers.jsonl
   dphrl diagnose results/demo/verdicts/base/maths.evaluate results/demo/verdicts/grpo-s1/step40/maths.evaluate
 
-Verdicts: COLLAPSED (coverage fell, by more than lower accuracy explains), WORSE (accuracy explains it), SHARPENED
+Diagnoses: COLLAPSED (coverage fell, by more than lower accuracy explains), WORSE (accuracy explains it), SHARPENED
 (drawing hotter recovers it), NARROWED (coverage holds, right answers vary less), NOT COLLAPSED (no loss of the margin
 is left open), CANNOT TELL (with the reason). docs/diagnose.md says what each does not mean, and what to do next.
 
@@ -188,7 +188,7 @@ def _diagnose_options(parser: ArgumentParser) -> None:
     add("--trainings", metavar="NAME=FILE,FILE,...", action="append", type=_pair, default=[], help=help_)
     help_ = "samples of the tuned model at higher temperatures: does drawing hotter recover a loss?"
     add("--hotter", metavar="FILE", nargs="+", type=Path, default=[], help=help_)
-    add = parser.add_argument_group("verdict").add_argument
+    add = parser.add_argument_group("diagnosis").add_argument
     add("--k", type=int, help="k of pass@k (default: the largest power of two up to half of the samples)")
     add("--margin", type=float, default=5.0, help="loss in points that NOT COLLAPSED excludes (default: 5)")
     add("--seed", type=int, default=0, help="of resampled intervals and halves (default: 0)")
@@ -356,7 +356,7 @@ def _demo_llm(options: Namespace) -> int:
 COMMANDS: Final = {
     "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init, 1),
     "diagnose": Command(
-        "did a model lose its diversity? two files of samples, a verdict", _DIAGNOSE, _diagnose_options, _diagnose, 2
+        "did a model lose its diversity? two files of samples in", _DIAGNOSE, _diagnose_options, _diagnose, 2
     ),
     "audit": Command("check every artifact of a run", _AUDIT, _audit_options, _audit, 2),
     "audit show": Command("print one artifact", _SHOW, _show_options, _show, 2),
