@@ -222,11 +222,11 @@ def test_a_rank_that_is_killed_ends_the_segment_at_once_and_a_rerun_gives_the_sa
 ) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()
-    job = into(start, tmp_path / "out")
+    job, others = into(start, tmp_path / "out"), {*psutil.Process().children(recursive=True)}
     with pytest.raises(RankError, match=r"test: .*rank 1 was killed by SIGKILL.* run snakemake again"):
         train_segment(into(start, tmp_path / "out", scorer={"options": {"harm": "kill", "seen": str(seen)}}))
     assert time.time() - (seen / "1").stat().st_mtime < 5
-    assert not psutil.Process().children(recursive=True)
+    assert {*psutil.Process().children(recursive=True)} <= others
     assert not _files(tmp_path / "out")
     train_segment(job)
     assert _files(tmp_path / "out") == _files(Path(undisturbed[0].policy_out).parent)

@@ -303,6 +303,7 @@ NESTED = {
 @pytest.mark.parametrize("parts", NESTED.values(), ids=NESTED)
 def test_nested_queries_are_classed_or_given_up_in_half_a_second(parts: tuple[str, str, str], depth: int) -> None:
     sql = nested(*parts, depth)
+    rewrites("SELECT a FROM t ORDER BY a", 1)  # so that no first use of the library counts
     started = time.process_time()
     if depth * parts[0].count("(") > MAX_PROGRAM_DEPTH:
         assert program_class(sql) is None

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
+from dphrl.config.notices import strengths
 from dphrl.policy.batch import Row
 from dphrl.training.loss import Example, Objective
 
@@ -137,11 +138,14 @@ def test_an_advantage_is_one_for_a_response_or_one_for_each_token() -> None:
     ],
     ids=lambda method: f"{method.divergence}-{method.estimator}-{method.js_scale}-{method.alpha}",
 )
-def test_the_curvature_that_the_run_prints_is_the_slope_of_the_gradient_at_the_reference(method: MethodConfig) -> None:
+def test_the_strength_that_the_run_prints_is_the_slope_of_the_gradient_at_the_reference(method: MethodConfig) -> None:
     objective = Objective(method, _train("joint"))
     forms = [form for form in (objective.rehearsal_divergence, objective.rollout_divergence) if form is not None]
-    assert forms
+    # With weight 1 the strength is the curvature.
+    lines = strengths(method.model_copy(update={"eta": 1.0, "js_beta": "auto"}), _train("separate"))
+    printed = [float(line.rpartition(" ")[2]) for line in lines]
+    assert len(printed) == len(forms) > 0
     step = torch.tensor([-1e-4, 1e-4], dtype=F64)
-    for form in forms:
+    for form, strength in zip(forms, printed, strict=True):
         below, above = form.gradient(step)
-        assert ((above - below) / 2e-4).item() == pytest.approx(method.curvature, rel=1e-6)
+        assert ((above - below) / 2e-4).item() == pytest.approx(strength, rel=1e-6)
