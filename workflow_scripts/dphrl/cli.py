@@ -356,7 +356,7 @@ def _demo_llm(options: Namespace) -> int:
 COMMANDS: Final = {
     "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init, 1),
     "diagnose": Command(
-        "did a model lose its diversity? two files of samples in", _DIAGNOSE, _diagnose_options, _diagnose, 2
+        "did a model lose its diversity? two files of samples, a diagnosis", _DIAGNOSE, _diagnose_options, _diagnose, 2
     ),
     "audit": Command("check every artifact of a run", _AUDIT, _audit_options, _audit, 2),
     "audit show": Command("print one artifact", _SHOW, _show_options, _show, 2),
