@@ -57,28 +57,26 @@ def is_select(sql: str) -> bool:
 
 def parse_query(sql: str) -> Any:
     """The syntax tree of one query, or None if it is too long or too deep, or sqlglot cannot parse it."""
+    return _read(sql)[0]
+
+
+def _read(sql: str) -> tuple[Any, list[Any]]:
+    """The syntax tree of one query and its tokens; None and no tokens as `parse_query` says."""
     import sqlglot
     from sqlglot import exp
 
     if len(sql) > MAX_PROGRAM_CHARACTERS:
-        return None
+        return None, []
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
     dialect = sqlglot.Dialect.get_or_raise("sqlite")
     try:
-        tokens = sqlite_tokens(sql)
+        tokens = list(dialect.tokenize(sql))
         if sql.count("(") > MAX_PROGRAM_DEPTH and _depth(tokens) > MAX_PROGRAM_DEPTH:
-            return None
+            return None, []
         trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
     except (sqlglot.errors.SqlglotError, *_LIBRARY_ERRORS):
-        return None
-    return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Query) else None
-
-
-def sqlite_tokens(sql: str) -> list[Any]:
-    """The tokens of a query, as sqlglot reads SQLite's dialect."""
-    import sqlglot
-
-    return list(sqlglot.Dialect.get_or_raise("sqlite").tokenize(sql))
+        return None, []
+    return (trees[0], tokens) if len(trees) == 1 and isinstance(trees[0], exp.Query) else (None, [])
 
 
 def _depth(tokens: Iterable[Any]) -> int:
@@ -102,12 +100,11 @@ def program_class(sql: str) -> str | None:
 
 
 def _class(sql: str) -> str | None:
-    tree = parse_query(sql)
+    tree, tokens = _read(sql)
     if tree is None or not _is_sqlite(sql):
         return None
     from dphrl.scoring.sql.canonical_form import canonical_form
 
-    tokens = sqlite_tokens(sql)
     if _differs_in_sqlite(tree, sql, tokens):
         return None
     try:
