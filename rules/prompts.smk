@@ -51,6 +51,7 @@ rule prepare_prompts:
         source=content(LAYOUT.source),
         reading=block(slices.prompts, "reading"),
         prompts=block(slices.prompts, "prompts"),
+        thoughts=block(slices.prompts, "thoughts"),
         databases=not_compared(LAYOUT.database_folder),
         database_digest=LAYOUT.database_digest,
         # A column, and a name in footers. The cache between runs compares params, not wildcards.

@@ -6,6 +6,7 @@ rule score:
     input:
         rollouts="<results>/rollouts/{policy}/{dataset}.evaluate/{shard}.parquet",
         gold="<results>/gold/{dataset}.parquet",
+        prompts="<results>/prompts/{dataset}.parquet",
         databases=ancient(databases_of),
         world=WORLD,
         toy_databases=ancient(TOY_DATABASES),
@@ -23,6 +24,7 @@ rule score:
         code=code("score.py", schemas=["verdicts"]),
         task=block(slices.scoring, "task"),
         scorer=block(slices.scoring, "scorer"),
+        thoughts=block(slices.scoring, "thoughts"),
         databases=not_compared(LAYOUT.database_folder),
         database_digest=LAYOUT.database_digest,
     message:
@@ -36,6 +38,7 @@ use rule score as score_draw with:
     input:
         rollouts="<results>/draws/{draw}/rollouts/{dataset}.{plan}/{shard}.parquet",
         gold="<results>/gold/{dataset}.parquet",
+        prompts="<results>/prompts/{dataset}.parquet",
         databases=ancient(databases_of),
         world=WORLD,
         toy_databases=ancient(TOY_DATABASES),

@@ -49,6 +49,7 @@ rule train_segment:
         engine=block(slices.train, "engine"),
         task=block(slices.train, "task"),
         scorer=block(slices.train, "scorer"),
+        thoughts=block(slices.train, "thoughts"),
         # None unless the number of ranks decides which prompts replace others.
         ranks=block(slices.train, "ranks"),
         seed=lambda wildcards: int(wildcards.seed),

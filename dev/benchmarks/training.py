@@ -154,7 +154,7 @@ def random_rows(shape: Shape) -> list[Row]:
     return [Row(prompts[i // shape.responses], response) for i, response in enumerate(responses)]
 
 
-def parity(texts: Sequence[str], _: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+def parity(texts: Sequence[str], *_: Sequence[Any]) -> list[Verdict]:
     """Verdicts: a text of odd length is correct."""
     odd = [bool(len(text) % 2) for text in texts]
     return [Verdict("correct" if right else "wrong", right, float(right)) for right in odd]
@@ -195,7 +195,7 @@ def our_steps(policy: Path, engine: Engine, shape: Shape, steps: int, model: Mod
     segment = Segment(
         trainer,
         engine,
-        [OnlinePrompt(str(i), tokens, {}) for i, tokens in enumerate(prompts)],
+        [OnlinePrompt(str(i), tokens, False, {}) for i, tokens in enumerate(prompts)],
         None,
         parity,
         trainer.config,

@@ -133,7 +133,7 @@ class Sampler:
         drawn = rollout_frame(requests, engine.generate(requests, label)).with_columns(text=begin + pl.col("text"))
         settings = self.config.scoring.sql.model_dump(exclude={"workers"})
         with make_scorer("sql", settings, databases=self.run / "toy/databases", programs=False) as scorer:
-            verdicts = score_rollouts(drawn, self.gold, scorer)
+            verdicts = score_rollouts(drawn, self.gold, self.prompts, scorer, {})
         counted = verdicts.group_by("prompt_id").agg(n=pl.len(), c=pl.col("correct").sum())
         return counted.join(self.prompts.select("prompt_id", "level"), on="prompt_id")
 

@@ -132,6 +132,7 @@ class _Builder:
                 "task": "math",
                 "messages": "[]",
                 "prompt_token_ids": [[2 + i % 8, 3] for i in rows],
+                "thought_open": False,
                 "source": "toy",
                 "source_index": list(rows),
                 "level": None,

@@ -160,7 +160,7 @@ def write_reference(base: Path, folder: Path, dtype: str = "float32") -> Referen
 
 def online_prompts(base: Path) -> list[OnlinePrompt]:
     tokenizer = AutoTokenizer.from_pretrained(base)
-    return [OnlinePrompt(f"p{i}", tokenizer(text)["input_ids"], {"number": i}) for i, text in enumerate(ONLINE)]
+    return [OnlinePrompt(f"p{i}", tokenizer(text)["input_ids"], False, {"number": i}) for i, text in enumerate(ONLINE)]
 
 
 @dataclass
@@ -174,7 +174,9 @@ class Judgement:
     extracted: str | None = None
 
 
-def likes_even(texts: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> Sequence[Verdict]:
+def likes_even(
+    texts: Sequence[str], ground_truths: Sequence[Mapping[str, Any]], opened: Sequence[bool]
+) -> Sequence[Verdict]:
     """A scorer: responses of even length to every second prompt are correct; the other prompts carry no signal."""
     liked = [len(text) % 2 == 0 and truth["number"] % 2 == 0 for text, truth in zip(texts, ground_truths, strict=True)]
     return [Judgement(right, float(right)) for right in liked]

@@ -142,8 +142,9 @@ def test_a_scorer_that_returns_something_else(
     (tmp_path / "mine.py").write_text(SCORER.format(returned=returned))
     scorer = load_scorer("mine", tmp_path / "mine.py", {})
     drawn = pl.DataFrame({"prompt_id": ["a", "a"], "sample_index": [0, 1], "text": ["1", "2"]})
+    prompts = pl.DataFrame({"prompt_id": ["a"], "thought_open": False})
     with pytest.raises(error, match=message) as caught:
-        score_rollouts(drawn, gold("a"), scorer)
+        score_rollouts(drawn, gold("a"), prompts, scorer, {})
     if error in (ValueError, TypeError):
         assert f"{tmp_path / 'mine.py'}: Mine.score" in str(caught.value)
 
@@ -265,14 +266,14 @@ def test_results_that_cannot_be_written_are_refused_at_the_start(
 
 def segment_job(folder: Path, method: dict[str, Any], **train: Any) -> SegmentJob:
     """A segment of a training on three questions, of which none is near-perfect."""
-    prompts = [(name, "math", "[]", [1], "s.jsonl", index, None) for index, name in enumerate("abc")]
+    prompts = [(name, "math", "[]", [1], False, "s.jsonl", index, None) for index, name in enumerate("abc")]
     divided = [(name, 8, 2, "exp", "below threshold", None) for name in "abc"]
     tables = {"prompts": prompts, "partition": divided, "gold": gold("abc").rows()}
     paths = {name: folder / f"{name}.parquet" for name in tables}
     for name, rows in tables.items():
         SCHEMAS[name].frame(rows).write_parquet(paths[name])
     blocks: dict[str, Any] = {"method": method, "train": {"mini_batches": 1, **train}, "engine": {}, "hardware": {}}
-    steps = {"seed": 1, "first": 1, "last": 1, "task": "math", "scorer": {}}
+    steps = {"seed": 1, "first": 1, "last": 1, "task": "math", "scorer": {}, "thoughts": {}}
     files = {name: str(path) for name, path in paths.items()} | dict.fromkeys(("policy", "policy_out", "state_out"), "")
     return SegmentJob(**blocks, **steps, **files, training="mine-dph_f-s1", label="")
 

@@ -11,20 +11,21 @@ from dphrl.hub import local_files
 
 policy = snakemake.input.get("policy")
 libraries = ["transformers", "tokenizers"] if policy else []
-with stage("reading", "prompts", libraries=libraries) as job:
+with stage("reading", "prompts", "thoughts", libraries=libraries) as job:
     reading, prompts, databases = snakemake.params.reading, snakemake.params.prompts, snakemake.params.databases
-    encode = encoder(job.folder("policy", policy), prompts["template"]) if policy else None
+    render = encoder(job.folder("policy", policy), prompts["template"]) if policy else None
     source = job.file("source", local_files([snakemake.input.source])[0])
     job.scoring_files(snakemake.input)
     prepared = prepare(
         read_source(source),
         reading["task"],
         source.name,
-        encode,
+        render,
         prompts["max_tokens"],
         fields=reading["fields"],
         instruction=reading["instruction"],
         databases=Path(databases) if databases else None,
+        thoughts=snakemake.params.thoughts,
     )
     job.note = prepared.summary()
     job.write(prepared.prompts, "prompts", snakemake.output.prompts)

@@ -10,7 +10,7 @@ from dphrl.training.job import SegmentJob, train_segment
 
 FOLDERS = ("policy", "base", "state")
 SETTINGS = ("hardware", "seed", "databases", "workers", "trackers", "tracking", "training", "lines")
-BLOCKS = ("train", "method", "engine", "task", "scorer")
+BLOCKS = ("train", "method", "engine", "task", "scorer", "thoughts")
 with stage(*BLOCKS, "ranks", libraries=["torch", "transformers", "deepspeed", "vllm"]) as job:
     inputs, output, params = snakemake.input, snakemake.output, snakemake.params
     remove_folders(params.superseded)

@@ -15,13 +15,15 @@ from dphrl.data.gold import gold_of
 from dphrl.data.overlap import overlap, shared
 from dphrl.data.prepare import prepare, prompt_id
 from dphrl.data.records import SourceError, read_source
+from dphrl.data.tokens import Rendered
 from dphrl.store.catalogue import SCHEMAS
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 
 
-def encode(messages: list[dict[str, str]]) -> list[int]:
-    return [ord(character) for message in messages for character in message["content"]]
+def encode(messages: list[dict[str, str]]) -> Rendered:
+    text = "".join(message["content"] for message in messages)
+    return Rendered(text, [ord(character) for character in text])
 
 
 def sql(prompt: Any, gold: Any = "SELECT 1", **further: Any) -> dict[str, Any]:

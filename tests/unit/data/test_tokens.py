@@ -44,12 +44,12 @@ def with_template(policy: Path, template: str) -> Path:
 def text(policy: Path, template: str) -> str:
     vocabulary = json.loads((policy / "tokenizer.json").read_text())["model"]["vocab"]
     letters = {number: letter for letter, number in vocabulary.items()}
-    return "".join(letters[token] for token in encoder(with_template(policy, template), "chat")(ASK))
+    return "".join(letters[token] for token in encoder(with_template(policy, template), "chat")(ASK).tokens)
 
 
 def test_the_template_is_applied_with_its_generation_prompt(policy: Path) -> None:
     assert text(policy, CHAT) == "b\na\nA:"
-    assert encoder(policy, "plain")(ASK) == [3, 2]
+    assert encoder(policy, "plain")(ASK).tokens == [3, 2]
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,7 @@ def _tables(programs: bool = True, greedy: bool = True) -> dict[str, pl.DataFram
             "task": "sql" if programs else "math",
             "messages": "[]",
             "prompt_token_ids": [1],
+            "thought_open": False,
             "source": "made",
             "source_index": prompt,
             "level": str(prompt % 3),

@@ -81,10 +81,11 @@ def test_a_question_has_the_fields_of_trl_and_of_verl(run: SmallRun, capsys: pyt
         {
             "prompt_id": row["prompt_id"],
             "prompt": json.loads(row["messages"]),
+            "thought_open": False,
             "ground_truth": row["ground_truth"],
             "data_source": "train",
             "reward_model": {"style": "rule", "ground_truth": row["ground_truth"]},
-            "extra_info": {"index": row["source_index"]},
+            "extra_info": {"index": row["source_index"], "thought_open": False},
         }
         for row in _exp(run).iter_rows(named=True)
     ]
@@ -127,11 +128,20 @@ def _agree(out: Path, texts: list[str], expected: list[float]) -> None:
     module = _reward(out)
     truth = pl.read_parquet(out / "prompts.parquet")["ground_truth"][0]
     assert (
-        module.reward(completions=texts, ground_truth=[truth] * len(texts), prompts=[], trainer_state=None) == expected
+        module.reward(
+            completions=texts,
+            ground_truth=[truth] * len(texts),
+            thought_open=[False] * len(texts),
+            prompts=[],
+            trainer_state=None,
+        )
+        == expected
     )
     messages = [[{"role": "assistant", "content": text}] for text in texts]
-    assert module.reward(messages, [truth] * len(texts)) == expected
-    assert [module.compute_score("train", text, truth, {"index": 0}) for text in texts] == expected
+    assert module.reward(messages, [truth] * len(texts), [False] * len(texts)) == expected
+    assert [
+        module.compute_score("train", text, truth, {"index": 0, "thought_open": False}) for text in texts
+    ] == expected
 
 
 def test_answers_to_mathematics_are_judged_as_in_the_run(run: SmallRun) -> None:

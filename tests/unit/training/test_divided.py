@@ -45,7 +45,7 @@ def _job(folder: Path, responses: int, top_k: int, dtype: Dtype = "float32", **m
         pef = number < responses
         decided = {"subset": "pef" if pef else "exp", "reference_sample": 0 if pef else None}
         made["partition"].append({"prompt_id": name, "n": 2, "c": 2 * pef, "reason": "", **decided})
-        origin = {"task": "sql", "messages": "[]", "source": "toy", "source_index": number}
+        origin = {"task": "sql", "messages": "[]", "thought_open": False, "source": "toy", "source_index": number}
         made["prompts"].append({"prompt_id": name, "prompt_token_ids": tokens(3 + number), **origin})
         answer = tokens(1 + 9 * number % 23)
         drawn = {"sample_index": 0, "seed": 1, "text": "", "finish_reason": "stop"}

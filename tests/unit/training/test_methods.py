@@ -357,7 +357,7 @@ def test_places_that_dynamic_sampling_could_not_fill_enter_no_sum_and_no_denomin
 
 
 def test_a_step_without_any_signal_changes_no_weight(base: Path, engine: TransformersEngine) -> None:
-    def wrong(texts: Sequence[str], ground_truths: Sequence[Any]) -> list[Judgement]:
+    def wrong(texts: Sequence[str], *_: Sequence[Any]) -> list[Judgement]:
         return [Judgement(False, 0.0) for _ in texts]
 
     trainer = make_trainer(base, MethodConfig(dynamic_sampling_rounds=1), base)
@@ -433,12 +433,12 @@ def _grpo(rewards: Sequence[float], std: bool = True) -> list[float]:
     return [(reward - mean) / (statistics.stdev(rewards) + 1e-6 if std else 1.0) for reward in rewards]
 
 
-def _long(texts: Sequence[str], truths: Sequence[Any]) -> list[Judgement]:
+def _long(texts: Sequence[str], *_: Sequence[Any]) -> list[Judgement]:
     """Rewards that differ from text to text."""
     return [Judgement(len(text) % 2 == 0, (sum(map(ord, text)) % 7) / 7) for text in texts]
 
 
-def _all_right(texts: Sequence[str], truths: Sequence[Any]) -> list[Judgement]:
+def _all_right(texts: Sequence[str], *_: Sequence[Any]) -> list[Judgement]:
     return [Judgement(True, 1.0) for _ in texts]
 
 

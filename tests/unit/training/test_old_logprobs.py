@@ -18,7 +18,7 @@ from dphrl.training.segment import Segment
 
 GROUPS = [
     Group(
-        OnlinePrompt(f"p{i}", [3, 4 + i], {}),
+        OnlinePrompt(f"p{i}", [3, 4 + i], False, {}),
         [Completion([5 + i, 6 + j], [-1.0, -2.0], "", "stop") for j in range(2)],
         [Judgement(j == 0, float(j == 0)) for j in range(2)],
     )

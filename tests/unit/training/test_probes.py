@@ -20,7 +20,7 @@ KEYS = [f"p{i:02}" for i in range(20)]
 def tables(subsets: list[str]) -> list[pl.LazyFrame]:
     """Partition, prompts, golds and three pre-samples of each prompt, the second without log-probs."""
     partition = pl.LazyFrame({"prompt_id": KEYS, "subset": subsets})
-    prompts = pl.LazyFrame({"prompt_id": KEYS, "prompt_token_ids": [[i] for i in range(20)]})
+    prompts = pl.LazyFrame({"prompt_id": KEYS, "prompt_token_ids": [[i] for i in range(20)], "thought_open": False})
     gold = pl.LazyFrame({"prompt_id": KEYS, "ground_truth": [f'{{"number": {i}}}' for i in range(20)]})
     drawn = [(key, i, [i + 1, 5], [] if i == 1 else [-0.5, -0.25]) for key in KEYS for i in range(3)]
     names = ["prompt_id", "sample_index", "token_ids", "sampler_logprobs"]

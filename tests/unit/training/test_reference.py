@@ -65,6 +65,7 @@ PROMPT_FRAME = pl.DataFrame(
             "task": "sql",
             "messages": "[]",
             "prompt_token_ids": ids,
+            "thought_open": False,
             "source": "toy",
             "source_index": i,
         }

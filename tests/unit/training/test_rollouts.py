@@ -55,7 +55,7 @@ class Counting:
 
     teaching: frozenset[str]
 
-    def score(self, texts: Sequence[str], truths: Sequence[Any]) -> list[Verdict]:
+    def score(self, texts: Sequence[str], *_: Sequence[Any]) -> list[Verdict]:
         right = [text in self.teaching and i % SIZE % 2 == 0 for i, text in enumerate(texts)]
         return [Verdict(correct, float(correct)) for correct in right]
 
@@ -64,7 +64,7 @@ def _segment(teaching: Sequence[int], prompts: int, rounds: int, seed: int = 1) 
     config = TrainConfig(
         steps=2, segment_steps=1, eval_every=2, prompts_per_step=WANTED, rollouts_per_prompt=SIZE, mini_batches=2
     )
-    online = [OnlinePrompt(f"p{i:02}", [1, 2], {}) for i in range(prompts)]
+    online = [OnlinePrompt(f"p{i:02}", [1, 2], False, {}) for i in range(prompts)]
     score = Counting(frozenset(f"p{i:02}" for i in teaching)).score
     method = MethodConfig(dynamic_sampling_rounds=rounds)
     unused: Any = None
@@ -124,7 +124,7 @@ def test_every_response_has_its_own_seed() -> None:
 
 
 def test_averages_are_over_responses_groups_and_tokens() -> None:
-    prompt = OnlinePrompt("p", [1], {})
+    prompt = OnlinePrompt("p", [1], False, {})
     short, long = Completion([1], [0.0], "", "stop"), Completion([1, 2, 3], [0.0] * 3, "", "length")
     groups = [
         Group(prompt, [short, long], [Verdict(True, 1.0), Verdict(False, 0.25)]),
@@ -166,5 +166,5 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
 def test_the_share_of_constants_is_one_of_the_right_answers_that_were_executed() -> None:
     right = [Verdict(True, 1.0, reads) for reads in (True, False, True, True, None)]
     wrong = [Verdict(False, 0.0, False), Verdict(False, 0.5)]
-    groups = [Group(OnlinePrompt("p", [1], {}), [Completion([1], [0.0], "", "stop")] * 7, [*right, *wrong])]
+    groups = [Group(OnlinePrompt("p", [1], False, {}), [Completion([1], [0.0], "", "stop")] * 7, [*right, *wrong])]
     assert averages({**rollout_sums(groups), "refilled": 0})["constants"] == 1 / 4

@@ -9,6 +9,15 @@ SqlRepair = Literal["auto", "always", "never"]
 MathAnswer = Literal["boxed", "final"]
 MathComparison = Literal["rules", "published"]
 
+THOUGHTS: Final = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "<reasoning>": "</reasoning>",
+    "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<seed:think>": "</seed:think>",
+}
+"""Tags around the thoughts of models: the end by the opening. Default of `scoring.thoughts`."""
+
 
 class SqlDefaults:
     """Defaults of `SqlScorer` and of the block `scoring.sql`."""

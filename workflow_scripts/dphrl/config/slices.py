@@ -50,7 +50,9 @@ def world(config: Config) -> Blocks:
 
 def prompts(config: Config, dataset: str) -> Blocks:
     """For the prompts of `dataset`."""
-    return canonical({"reading": _reading(config, dataset), "prompts": config.prompts})
+    # Whether a prompt ends inside of a thought is a fact of the prompt.
+    thoughts = config.scoring.thoughts
+    return canonical({"reading": _reading(config, dataset), "prompts": config.prompts, "thoughts": thoughts})
 
 
 def gold(config: Config, dataset: str) -> Blocks:
@@ -81,8 +83,8 @@ def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
 
 
 def scoring(config: Config, dataset: str) -> Blocks:
-    """For the verdicts on `dataset`: the scorer of its task, without the number of workers."""
-    return canonical(_scorer(config, dataset))
+    """For the verdicts on `dataset`: the scorer of its task without the number of workers, and tags of thoughts."""
+    return canonical({**_scorer(config, dataset), "thoughts": config.scoring.thoughts})
 
 
 def candidates(config: Config) -> Blocks:
@@ -114,7 +116,7 @@ def train(config: Config, method: str) -> Blocks:
     # With dynamic sampling, a rank replaces prompts among its own prompts, so `ranks` decides the rollouts.
     ranks = config.hardware.ranks if chosen["dynamic_sampling_rounds"] else None
     blocks = {"train": block, "method": chosen, "engine": config.engine.of("rollouts"), "ranks": ranks}
-    return canonical({**blocks, **scorer})
+    return canonical({**blocks, **scorer, "thoughts": config.scoring.thoughts})
 
 
 def evaluate(config: Config, dataset: str) -> Blocks:

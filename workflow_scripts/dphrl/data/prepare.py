@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from dphrl.data.fields import Fields, MalformedError, Renames, Row, json_text, s
 from dphrl.data.ground_truth import truth_of
 from dphrl.data.prompts import Messages, messages_of
 from dphrl.data.records import SourceError
-from dphrl.data.tokens import TemplateError
+from dphrl.data.tokens import Rendered, TemplateError
 from dphrl.machine.progress import counted
 from dphrl.store.catalogue import SCHEMAS
 
@@ -54,12 +54,13 @@ def prepare(
     rows: Sequence[dict[str, Any]],
     task: str,
     source: str,
-    tokenizer_encode: Callable[[Messages], list[int]] | None,
+    render: Callable[[Messages], Rendered] | None,
     max_tokens: int,
     *,
     fields: Renames = MappingProxyType({}),
     instruction: str | None = None,
     databases: Path | None = None,
+    thoughts: Mapping[str, str] = MappingProxyType({}),
 ) -> Prepared:
     """Split rows into prompts and rejections.
 
@@ -69,16 +70,17 @@ def prepare(
     Args:
         rows: as `read_source` gives them; it is a SourceError if none is a prompt, or the chat template fails on one.
         source: name of the source, for the table and the error.
-        tokenizer_encode: messages to token ids, with the prompt template; None where nothing is sampled: then
+        render: messages to a prompt, with the prompt template; None where nothing is sampled: then
             `prompt_token_ids` are empty and no prompt is overlong.
         fields: our name of a field -> the dataset's, for names that are not in `NAMES`; see `Fields`.
         instruction: a system message before the messages of each row, instead of the task's.
         databases: folder of `<db_id>/<db_id>.sqlite`; a SQL row whose database is not in it is malformed, and without
             the folder a SQL row needs a complete prompt.
+        thoughts: `scoring.thoughts`; a prompt that ends with an opening has `thought_open`.
     """
     lookup = Fields(fields)
     first: dict[str, int] = {}
-    prompts: list[tuple[str, str, str, list[int], str, int, str | None]] = []
+    prompts: list[tuple[str, str, str, list[int], bool, str, int, str | None]] = []
     rejected: list[tuple[int, str, str, int | None]] = []
     for index, row in enumerate(rows):
         try:
@@ -94,15 +96,16 @@ def prepare(
             rejected.append((index, "duplicate", f"the prompt of row {earlier}", earlier))
             continue
         try:
-            tokens = [int(token) for token in tokenizer_encode(messages)] if tokenizer_encode else []
+            text, tokens = render(messages) if render else ("", [])
         except TemplateError as error:
             raise SourceError(f"{source}, row {index}: {error}") from error
         if len(tokens) > max_tokens:
             rejected.append((index, "overlong", f"{len(tokens)} tokens, limit {max_tokens}", None))
-        elif tokenizer_encode and not tokens:
+        elif render and not tokens:
             rejected.append((index, "malformed", "the prompt has no tokens", None))
         else:
-            prompts.append((key, task, json_text(messages), tokens, source, index, level))
+            opened = text.rstrip().endswith(tuple(thoughts))
+            prompts.append((key, task, json_text(messages), tokens, opened, source, index, level))
     if rejected and not prompts:
         counts = ", ".join(f"{count} {reason}" for reason, count in Counter(row[1] for row in rejected).items())
         raise SourceError(f"{source}: none of {len(rows)} rows is a prompt ({counts}); row 0: {rejected[0][2]}")

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -17,6 +17,13 @@ _GENERIC: Final = ("PreTrainedTokenizerFast", "TokenizersBackend")
 RENDER_SECONDS: Final = 10.0
 # Every template is rendered on this day of Llama 3.1's template: prompts may not depend on the clock.
 _TODAY: Final = datetime.datetime(2024, 7, 26)
+
+
+class Rendered(NamedTuple):
+    """A prompt as the model reads it."""
+
+    text: str
+    tokens: list[int]
 
 
 class TemplateError(ValueError):
@@ -56,8 +63,8 @@ def _is_generic(folder: Path) -> bool:
 
 def encoder(
     policy: Path, template: Literal["plain", "chat"], limit_s: float = RENDER_SECONDS
-) -> Callable[[list[dict[str, str]]], list[int]]:
-    """The function from messages to prompt token ids, by the tokenizer in the folder of a policy.
+) -> Callable[[list[dict[str, str]]], Rendered]:
+    """The function from messages to a prompt, by the tokenizer in the folder of a policy.
 
     `chat` applies the tokenizer's chat template with its generation prompt, on a fixed day; `plain` concatenates the
     contents. The function raises TemplateError where the template fails or takes more than `limit_s` seconds of CPU
@@ -65,15 +72,20 @@ def encoder(
     """
     tokenizer = load_tokenizer(policy)
     if template == "plain":
-        return lambda messages: list(tokenizer("".join(message["content"] for message in messages))["input_ids"])
+
+        def concatenate(messages: list[dict[str, str]]) -> Rendered:
+            text = "".join(message["content"] for message in messages)
+            return Rendered(text, list(tokenizer(text)["input_ids"]))
+
+        return concatenate
     if tokenizer.chat_template is None:
         raise ValueError(f"{policy}: its tokenizer has no chat template; set prompts.template to plain or add one")
 
-    def encode(messages: list[dict[str, str]]) -> list[int]:
+    def render(messages: list[dict[str, str]]) -> Rendered:
         text = _rendered(tokenizer, policy, messages, limit_s, add_generation_prompt=True)
-        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        return Rendered(text, list(tokenizer(text, add_special_tokens=False)["input_ids"]))
 
-    return encode
+    return render
 
 
 def end_of_turn(tokenizer: "PreTrainedTokenizerBase", policy: Path) -> int | None:

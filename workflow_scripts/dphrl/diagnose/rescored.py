@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 from tqdm import tqdm
 
+from dphrl.config.scorers import THOUGHTS
 from dphrl.data.records import SourceError, place, read_records
 from dphrl.data.sample_files import SampleFile
 from dphrl.diagnose.joined import known_as
@@ -46,6 +47,7 @@ def judged(
     """
     check_extra(task)
     from dphrl.scoring.factory import make_scorer
+    from dphrl.scoring.thoughts import score_answers
 
     rows = file.rows
     questions = rows.select("question_id", "question", "gold").iter_rows()
@@ -63,7 +65,9 @@ def judged(
     with make_scorer(task, settings, workers=_WORKERS, databases=databases) as scorer, bar:
         for start in range(0, len(texts), _BATCH):
             part = slice(start, start + _BATCH)
-            verdicts += scorer.score(texts[part], truths[part])
+            # A file does not say how its prompts end.
+            opened = [False] * len(texts[part])
+            verdicts += score_answers(scorer, THOUGHTS, texts[part], truths[part], opened)
             bar.update(len(texts[part]))
     correct = [None if verdict.verdict in _NOT_A_RESULT else verdict.correct for verdict in verdicts]
     columns = {"correct": pl.Series(correct, dtype=pl.Boolean)}

@@ -83,7 +83,16 @@ def draw(config: Config, folder: Path) -> Drawn:
     policy = snapshot(model, model.patterns)[0] if model else folder / base
     run_limited(check_base, policy)
     encode, longest = encoder(policy, config.prompts.template), config.prompts.max_tokens
-    prepared = prepare(rows, dataset.task, source.name, encode, longest, databases=databases, fields=fields)
+    prepared = prepare(
+        rows,
+        dataset.task,
+        source.name,
+        encode,
+        longest,
+        databases=databases,
+        fields=fields,
+        thoughts=config.scoring.thoughts,
+    )
     prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
     plan = PlanConfig(**config.sampling.presample.model_dump() | {"n": _SAMPLES, "max_tokens": limit})
     asked = prompts.select("prompt_id", "prompt_token_ids").iter_rows()
@@ -99,7 +108,7 @@ def draw(config: Config, folder: Path) -> Drawn:
     for rule in _RULES.get(dataset.task, ("",)):
         settings = block | ({"answer": rule} if rule else {})
         with make_scorer(dataset.task, settings, databases=databases, source=scorer_file) as scorer:
-            verdicts[rule] = score_rollouts(answers, gold, scorer)
+            verdicts[rule] = score_rollouts(answers, gold, prompts, scorer, config.scoring.thoughts)
     rule = max(verdicts, key=lambda rule: (_right(verdicts[rule]), -_without(verdicts[rule])))
     cut_off = pl.col("finish_reason") == "length"
     lengths, cut = answers["token_ids"].list.len(), answers.select(cut_off.mean()).item()

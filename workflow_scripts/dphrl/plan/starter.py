@@ -22,7 +22,7 @@ from dphrl.data.fields import Fields, MalformedError, Renames
 from dphrl.data.ground_truth import truth_of
 from dphrl.data.prepare import prepare
 from dphrl.data.records import SourceError, read_source
-from dphrl.data.tokens import encoder
+from dphrl.data.tokens import Rendered, encoder
 from dphrl.hub import SMALL_FILES, data_name, model_name, one_file, snapshot
 from dphrl.machine.progress import counted
 from dphrl.model_config import model_settings
@@ -211,7 +211,7 @@ class _Model:
 
     template: Literal["chat", "plain"]
     positions: int
-    encode: Callable[[list[dict[str, str]]], list[int]]
+    encode: Callable[[list[dict[str, str]]], Rendered]
 
 
 def _model(wish: Wish, folder: Path) -> _Model:

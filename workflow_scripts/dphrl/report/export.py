@@ -62,8 +62,9 @@ def export(run: Path, out: Path, draw: str = "main", databases: Path | None = No
         raise ValueError(f"{paths['partition']}: {lacking}")
     chosen = partition.filter(subset="exp").join(prompts, on="prompt_id").join(gold, on="prompt_id").sort("prompt_id")
     rows = [_row(row, dataset) for row in chosen.iter_rows(named=True)]
-    judge = _judge(run, paths["gold"], databases, scorer)
-    plain = read_footer(paths["prompts"])["config"]["prompts"]["template"] == "plain"
+    config = read_footer(paths["prompts"])["config"]
+    judge = _judge(run, paths["gold"], databases, scorer) | {"thoughts": config["thoughts"]}
+    plain = config["prompts"]["template"] == "plain"
     template, changed = _trainer_tokens(folder_of(run / KINDS["base"].path), rows, chosen["prompt_token_ids"], plain)
     with replacing_folder(out) as folder:
         pl.DataFrame(rows).write_parquet(folder / "prompts.parquet")
@@ -89,10 +90,11 @@ def _row(row: Row, dataset: str) -> Row:
         "prompt_id": row["prompt_id"],
         "prompt": json.loads(row["messages"]),
         "ground_truth": row["ground_truth"],
+        "thought_open": row["thought_open"],
         "data_source": dataset,
         "reward_model": {"style": "rule", "ground_truth": row["ground_truth"]},
         # Else verl takes index 0 for every question.
-        "extra_info": {"index": row["source_index"]},
+        "extra_info": {"index": row["source_index"], "thought_open": row["thought_open"]},
     }
 
 

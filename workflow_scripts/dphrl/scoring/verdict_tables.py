@@ -1,11 +1,12 @@
 """Verdicts and gold answers as tables."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
+from dphrl.scoring.thoughts import score_answers
 from dphrl.scoring.verdict import Scorer, Verdict
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.text import percent, visible
@@ -29,14 +30,23 @@ def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFra
     return schema.frame({name: values(name) for name in schema.columns})
 
 
-def score_rollouts(rollouts: pl.DataFrame, gold: pl.DataFrame, scorer: Scorer) -> pl.DataFrame:
-    """A verdict for each rollout, as a table of the schema `verdicts`; `gold`: the ground truth of each prompt."""
+def score_rollouts(
+    rollouts: pl.DataFrame, gold: pl.DataFrame, prompts: pl.DataFrame, scorer: Scorer, thoughts: Mapping[str, str]
+) -> pl.DataFrame:
+    """A verdict for each rollout, as a table of the schema `verdicts`.
+
+    Args:
+        gold, prompts: the ground truth of each prompt, and whether it ends inside of a thought.
+        thoughts: `scoring.thoughts`.
+    """
     truths = dict(gold.select("prompt_id", "ground_truth").iter_rows())
     orphans = sorted(set(rollouts["prompt_id"]) - truths.keys())
     if orphans:
         raise ValueError(f"{len(orphans)} prompts have rollouts but no gold, first {orphans[0]}: rerun the gold audit")
     wanted = [json.loads(truths[prompt_id]) for prompt_id in rollouts["prompt_id"]]
-    return verdict_frame(rollouts, scorer.score(rollouts["text"].to_list(), wanted))
+    inside = dict(prompts.select("prompt_id", "thought_open").iter_rows())
+    opened = [inside[prompt_id] for prompt_id in rollouts["prompt_id"]]
+    return verdict_frame(rollouts, score_answers(scorer, thoughts, rollouts["text"].to_list(), wanted, opened))
 
 
 def correct(verdicts: pl.LazyFrame) -> str:

@@ -63,7 +63,7 @@ _DECLARED = (
         "prompts",
         ("prompt_id",),
         _columns(_STR, "prompt_id", "task", "messages")
-        | {"prompt_token_ids": _TOKENS, "source": _STR, "source_index": _I32, "level": _STR},
+        | {"prompt_token_ids": _TOKENS, "thought_open": _BOOL, "source": _STR, "source_index": _I32, "level": _STR},
         nullable={"level"},
         bounds={"prompt_token_ids": _FROM_0, "source_index": _FROM_0},
     ),

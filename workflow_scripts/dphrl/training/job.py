@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +24,7 @@ from dphrl.policy.logprobs import load_model
 from dphrl.policy.ranks import ONE_NODE, Nodes, RankJob, cores_of_rank, run_on_ranks, threads_of_rank
 from dphrl.policy.requests import Completion, Request
 from dphrl.scoring.factory import make_scorer
+from dphrl.scoring.thoughts import score_answers
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import replacing_folder
 from dphrl.store.stage import Timing
@@ -59,7 +61,7 @@ class SegmentJob(RankJob):
         method: the entry of `methods`.
         train: the block `train`; schedule and seeds, which no segment depends on, have their defaults.
         engine: the block `engine`.
-        task, scorer: the blocks `task` and `scorer` of the training set.
+        task, scorer, thoughts: the blocks `task`, `scorer` and `thoughts` of the training set.
         seed: of the training.
         first, last: steps, both included.
         partition, prompts, gold: tables of the training set, already checked.
@@ -85,6 +87,7 @@ class SegmentJob(RankJob):
     engine: EngineConfig
     task: str
     scorer: dict[str, Any]
+    thoughts: dict[str, str]
     seed: int
     first: int
     last: int
@@ -148,6 +151,7 @@ def run_job(job: SegmentJob) -> Trained:
         files = {"databases": job.databases, "source": job.scorer_file}
         scorer = make_scorer(job.task, job.scorer, workers=job.workers, programs=False, **files)
         stack.enter_context(scorer)
+        score = partial(score_answers, scorer, job.thoughts)
         engine = make_engine(Path(job.policy), job.engine, hardware, distributed=True)
         if hardware.tensor_parallel > 1:
             engine = SharedEngine(engine, hardware.tensor_parallel)
@@ -176,8 +180,8 @@ def run_job(job: SegmentJob) -> Trained:
         if job.presamples:
             presamples = pl.scan_parquet([Path(path) for path in job.presamples], glob=False)
             probed = probe_prompts(*_tables(job), presamples, config=config)
-        probes = Probes(trainer, engine, probed, scorer.score, config, job.seed)
-        parts = trainer, engine, prompts, rehearsal, scorer.score
+        probes = Probes(trainer, engine, probed, score, config, job.seed)
+        parts = trainer, engine, prompts, rehearsal, score
         segment = Segment(*parts, config, method, job.seed, track, start, probes)
         segment.seconds["start"] = time.perf_counter() - started
         metrics = segment.run(job.first, job.last, job.label)
@@ -197,7 +201,7 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
         .join(prompts, on="prompt_id")
         .join(gold, on="prompt_id")
         .sort("prompt_id")
-        .select("prompt_id", "prompt_token_ids", "ground_truth")
+        .select("prompt_id", "prompt_token_ids", "thought_open", "ground_truth")
         .collect()
     )
     wanted, drawn_from = job.train.prompts_per_step, "D_exp" if job.method.rollout_on == "exp" else "D_pef and D_exp"
@@ -206,7 +210,7 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
             f"train.prompts_per_step is {wanted}, but {drawn_from}, which {job.training} trains on, has {rows.height} "
             f"questions, and an epoch must fill a step: set it to at most {rows.height}, or add questions"
         )
-    return [OnlinePrompt(prompt_id, tokens, json.loads(truth)) for prompt_id, tokens, truth in rows.iter_rows()]
+    return [OnlinePrompt(key, tokens, opened, json.loads(truth)) for key, tokens, opened, truth in rows.iter_rows()]
 
 
 def _tables(job: SegmentJob) -> tuple[pl.LazyFrame, pl.LazyFrame, pl.LazyFrame]:

@@ -53,7 +53,7 @@ def probe_prompts(
     here = pl.col("prompt_id").is_in(chosen)
     rows = (
         subsets.lazy().filter(here).join(prompts, on="prompt_id").join(gold, on="prompt_id").sort("prompt_id")
-    ).select("subset", "prompt_id", "prompt_token_ids", "ground_truth")
+    ).select("subset", "prompt_id", "prompt_token_ids", "thought_open", "ground_truth")
     first = presamples.filter(here, pl.col("sample_index") < config.probe.samples).sort("prompt_id", "sample_index")
     drawn = defaultdict(list)
     for key, tokens, logprobs in first.select("prompt_id", "token_ids", "sampler_logprobs").collect().iter_rows():
@@ -62,10 +62,10 @@ def probe_prompts(
     return [
         ProbePrompt(
             subset,
-            OnlinePrompt(key, asked, json.loads(truth)),
+            OnlinePrompt(key, asked, inside, json.loads(truth)),
             [(Row(asked, tokens), logprobs) for tokens, logprobs in drawn[key]],
         )
-        for subset, key, asked, truth in rows.collect().iter_rows()
+        for subset, key, asked, inside, truth in rows.collect().iter_rows()
     ]
 
 
@@ -82,7 +82,7 @@ class Probes:
     trainer: Trainer
     engine: Engine
     prompts: Sequence[ProbePrompt]
-    scorer: Score
+    score: Score
     config: TrainConfig
     seed: int
     rows: list[Sequence[object]] = field(default_factory=list)
@@ -107,8 +107,9 @@ class Probes:
         ]
         completions = self.engine.generate(requests)
         self.engine.sleep()
-        truths = [probe.prompt.ground_truth for probe in share for _ in range(size)]
-        verdicts = self.scorer([completion.text for completion in completions], truths)
+        of_answers = [probe.prompt for probe in share for _ in range(size)]
+        truths, opened = [prompt.ground_truth for prompt in of_answers], [prompt.thought_open for prompt in of_answers]
+        verdicts = self.score([completion.text for completion in completions], truths, opened)
         subsets = [probe.subset for probe in share for _ in range(size)]
         answers = zip(subsets, requests, completions, verdicts, strict=True)
         rows = [

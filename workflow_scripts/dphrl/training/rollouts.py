@@ -11,15 +11,17 @@ from dphrl.objective.advantages import informative
 from dphrl.policy.requests import Completion, Request, sample_seed
 from dphrl.scoring.verdict import Verdict
 
-Score = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], Sequence[Verdict]]
+Score = Callable[[Sequence[str], Sequence[Mapping[str, Any]], Sequence[bool]], Sequence[Verdict]]
+"""Responses, ground truths, and whether the prompts end inside of a thought, to verdicts."""
 
 
 @dataclass(frozen=True)
 class OnlinePrompt:
-    """A prompt that is rolled out, and its ground truth for the scorer."""
+    """A prompt that is rolled out, whether it ends inside of a thought, and its ground truth for the scorer."""
 
     prompt_id: str
     tokens: Sequence[int]
+    thought_open: bool
     ground_truth: Mapping[str, Any]
 
 

@@ -138,8 +138,9 @@ class Segment:
                 ]
             )
         with self._timed("score"):
-            truths = [prompt.ground_truth for _, prompt in share for _ in range(size)]
-            verdicts = [*self.score([completion.text for completion in completions], truths)]
+            asked = [prompt for _, prompt in share for _ in range(size)]
+            truths, opened = [prompt.ground_truth for prompt in asked], [prompt.thought_open for prompt in asked]
+            verdicts = [*self.score([completion.text for completion in completions], truths, opened)]
         starts = range(0, len(completions), size)
         return [
             Group(prompt, completions[start : start + size], verdicts[start : start + size])

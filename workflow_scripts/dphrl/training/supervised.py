@@ -99,7 +99,7 @@ def supervised_start(
                     f"expected a prompt and its response: text in the field {config.response} (policy.supervised."
                     f"response names it) or a last message of the assistant, found {show(dict(row))}"
                 )
-            prompt = encode(messages)
+            prompt = encode(messages).tokens
         except (MalformedError, TemplateError) as error:
             raise SourceError(f"{config.source}, row {number}: {error}") from None
         answer = tokenizer(response, add_special_tokens=False)["input_ids"]

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from dphrl.config.blocks.base import Block, Count, Positive, Text
 from dphrl.config.scorers import (
+    THOUGHTS,
     Comparison,
     MathAnswer,
     MathComparison,
@@ -173,6 +174,11 @@ class CustomScoringConfig(Block):
 class ScoringConfig(Block):
     """Configuration of the block `scoring`."""
 
+    thoughts: dict[Text, Text] = Field(
+        THOUGHTS,
+        description="Tags around the thoughts of a model: the end of each opening. The answer is what follows the last "
+        "end; a thought without an end is no answer (docs/scoring.md). {}: the answer is the whole response.",
+    )
     sql: SqlScoringConfig = Field(SqlScoringConfig(), description="Task sql.")
     math: MathScoringConfig = Field(MathScoringConfig(), description="Task math.")
     custom: dict[str, CustomScoringConfig] = Field(
