@@ -208,8 +208,8 @@ def test_a_hundred_thousand_blanks_are_read_in_a_moment() -> None:
     ("line", "expected"),
     [
         ("the answer is $1+x.", "the answer is $1+x$"),
-        ("It costs $5. So the answer is $x+1$.", "It costs 5. So the answer is $x+1$."),
-        ("the answer is $x+1$.", "the answer is $x+1$."),
+        ("It costs $5. So it equals $x+1$.", "It costs 5. So it equals $x+1$."),
+        ("it equals $x+1$.", "it equals $x+1$."),
         ("$ x $ and $ y", "$ x $ and $ y$"),
         (r"\$5 and $x$", "5 and $x$"),
         ("She has $5 left.", "She has 5 left."),
@@ -217,9 +217,9 @@ def test_a_hundred_thousand_blanks_are_read_in_a_moment() -> None:
         ("It is $2.50 each, or $20/hour", "It is $2.50 each, or $20/hour"),
         ("Each earns $20/hour", "Each earns 20/hour"),
         ("it is $5x+1", "it is $5x+1$"),
-        ("The answer is \u22123.", "The answer is -3."),
+        ("It equals \u22123.", "It equals -3."),
         ("no formula", "no formula"),
-        ("a $\nthe answer is $x$", "a \nthe answer is $x$"),
+        ("a $\nit equals $x$", "a \nit equals $x$"),
     ],
 )
 def test_dollars_are_paired_from_the_end_of_a_line_or_are_money(line: str, expected: str) -> None:
@@ -227,8 +227,8 @@ def test_dollars_are_paired_from_the_end_of_a_line_or_are_money(line: str, expec
 
 
 def test_a_line_that_the_limit_cuts_does_not_count() -> None:
-    response = "so $" + "x" * 4000 + "$ holds\nthe answer is $x+1$"
-    assert final_answer(response, "final") == ("the answer is $x+1$", True)
+    response = "so $" + "x" * 4000 + "$ holds\nit equals $x+1$"
+    assert final_answer(response, "final") == ("it equals $x+1$", True)
 
 
 @pytest.mark.parametrize(

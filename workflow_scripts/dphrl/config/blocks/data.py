@@ -154,8 +154,8 @@ class MathScoringConfig(Block):
     workers: Count = Field(2, description="Number of worker processes that compare expressions.")
     answer: MathAnswer = Field(
         MathDefaults.answer,
-        description=r"boxed: the answer is the last \boxed{}; final: without one, it is the text after `####`, `A:` "
-        "or `the answer is`, else the last expression.",
+        description=r"boxed: the answer is the last \boxed{}; final: within the last <answer> or the like, if any, it "
+        "is the last box, else the text after `####`, `A:` or `the answer is`, else the last expression.",
     )
     timeout_s: Positive = Field(MathDefaults.timeout_s, description="Time limit of a comparison in seconds.")
     memory_mib: int = Field(

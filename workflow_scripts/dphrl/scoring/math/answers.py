@@ -16,9 +16,37 @@ _MOST_BOXES: Final = 16
 _INVISIBLE: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
-_MARKED: Final = re.compile(r"^[ \t]*(?:####|A:)[ \t]*(\S[^\n]*)$", re.MULTILINE)
-_PHRASE: Final = re.compile(r"final answer.{0,100}?\sis\b", re.IGNORECASE | re.DOTALL)
-_SEPARATOR: Final = re.compile(r"\b(?:and|or)\b|[,;]")
+# A tag may lack its end: generation often stops at it.
+_TAGGED: Final = re.compile(
+    r"(?:<(?:answer|solution)>|\[ANSWER\]|<\|begin_of_box\|>)"
+    r"(.*?)(?:</(?:answer|solution)>|\[/ANSWER\]|<\|end_of_box\|>|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+# Words behind `####` are a heading, unless the text ends with them; so are numbered words.
+_MARKED: Final = re.compile(
+    r"^[ \t]*(?:####|A:)[ \t]*+(?:(?:The )?(?:Final )?Answer(?: is)?:?[ \t]++)?"
+    r"((?!\**[A-Za-z]{2}|\**\d++[.):][ \t]++[A-Za-z*])\S[^\n]*$|\S[^\n]*+(?=\s*+\Z))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FINAL: Final = re.compile(r"final answer.{0,100}?\sis\b", re.IGNORECASE | re.DOTALL)
+_STATED: Final = re.compile(
+    r"(?:\banswer(?:\s++is\b|\**\s*+[:\uff1a])|答案(?:是|为|為)?)[\s:\uff1a*]*+(?=[-+\u2212≈~$\\(\[|\"'“.\d]|[A-J]\b)",
+    re.IGNORECASE,
+)
+_QUANTITY: Final = r"[-+\u2212]?[$€£¥]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)(?:/\d++)?%?"
+# A value that is the whole statement: a number, also in quotes or between bars, a choice, or a formula.
+_STATEMENT: Final = re.compile(
+    rf"[\"'“≈~*]*+(?P<value>\|?{_QUANTITY}\|?|\([A-J]\)|[A-J]|\$\$?[^$\n]++\$\$?|\\\([^\n]+?\\\)|\\\[[^\n]+?\\\])"
+    r"[\"'”*]*[.!。]?[\"'”*]*(?=\s*\Z|[ \t]*\n|(?<=[.!。*])\s)"
+)
+# Words are "and", "or" and names of parts (`y_2 =`, "for part (b)"): others may correct what is before them.
+_SEPARATORS: Final = re.compile(
+    r"(?:[\s$,;&}]|\\[,;!()\[\]]|\\q?quad(?![a-z])|\\text\{|\b(?:and|or)\b|(?:for )?part \([a-z]\)"
+    r"|[A-Za-z](?:_\{?\w\}?)?\s*=)*+",
+    re.IGNORECASE,
+)
+# Before a number math-verify expects a blank.
+_BEFORE_NUMBER: Final = re.compile(r"(?<!\d)([>:\"'≈|\]\u3000-\u9fff\uff1a])(?=[-+]?\d)")
 
 _DOLLAR: Final = re.compile(r"(?<!\\)\$")
 # Money in a sentence: `$5`, `$70,000 on the house`, `$20/hour`. In a formula an operator or a single letter follows.
@@ -79,23 +107,27 @@ def extract_boxed(response: str) -> str | None:
 def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
     r"""The answer of a response, and whether it is prose that contains the answer; None if there is none.
 
-    `mode` is `boxed` (the last \boxed{}) or `final`: adjacent boxes, joined, unless "final answer is" comes after
-    them; else the text after the last `####` or `A:` at the start of a line; else the last 4000 characters of the
-    response, as prose.
+    `mode` is `boxed` (the last \boxed{}) or `final`, within the last tag such as `<answer>` if there is one: the last
+    box, with those beside it, unless "final answer is" comes after it; else the text after the last `####` or `A:` at
+    the start of a line; else the value of the last "answer is", "Answer:" or "答案"; else the content of the tag, if
+    it is a line; else the last 4000 characters, as prose.
     """
     if mode == "boxed":
         boxed = extract_boxed(response)
         return None if boxed is None else (boxed, False)
-    answer = None if _PHRASE.search(response[-MAX_CHARACTERS:].rpartition("\\boxed")[2]) else _boxes(response)
-    answer = answer or _marked(response)
+    tagged = next((content for content in reversed(_TAGGED.findall(response)) if content.strip()), "").strip()
+    prose = tagged or response.strip()
+    end = prose[-MAX_CHARACTERS:]
+    boxes = None if _FINAL.search(end.rpartition("\\boxed")[2]) else _boxes(prose)
+    answer = boxes or _marked(prose) or _stated(end) or ("" if "\n" in tagged else tagged)
     if answer:
         return answer, False
-    prose = response.strip()
     if len(prose) > MAX_CHARACTERS:
         # A line that is cut may have lost the `$` before a formula.
         prose = prose[-MAX_CHARACTERS:]
         prose = prose.partition("\n")[2].strip() or prose
     prose = _UPRIGHT.sub(r"\1", _NEGATIVE_SPACE.sub("", prose)).replace("\\$", "").replace("\u2212", "-")
+    prose = _BEFORE_NUMBER.sub(r"\1 ", prose)
     return ("\n".join(map(_close, prose.split("\n"))), True) if prose else None
 
 
@@ -109,8 +141,15 @@ def _marked(text: str) -> str | None:
     return marked[-1].strip() if marked else None
 
 
+def _stated(text: str) -> str | None:
+    """The value of the last statement of an answer; None if it is no value, or has more beside it."""
+    *_, last = [None, *_STATED.finditer(text)]
+    value = _STATEMENT.match(text, last.end()) if last else None
+    return value["value"] if value else None
+
+
 def _boxes(response: str) -> str | None:
-    r"""The last \boxed{}, with the adjacent ones before it, joined by commas; math-verify's rule."""
+    r"""The last \boxed{}, with those before it that only separators part from it, joined by commas."""
     contents: list[str] = []
     for piece in reversed(response.rsplit("\\boxed", _MOST_BOXES)[1:]):
         content = extract_boxed("\\boxed" + piece)
@@ -119,7 +158,7 @@ def _boxes(response: str) -> str | None:
                 break
             continue
         after = piece.split("{", 1)[1].lstrip()[len(content) :].lstrip()[1:]
-        if contents and not _belong_together(content, after, contents[-1]):
+        if contents and not _SEPARATORS.fullmatch(after):
             break
         if content not in contents[-1:]:
             contents.append(content)
@@ -139,11 +178,6 @@ def _close(line: str) -> str:
     if after and before[-1:] in _BEFORE_FORMULA:
         return f"{before}${after}$"
     return line[: signs[0]] + line[signs[0] + 1 :]
-
-
-def _belong_together(content: str, between: str, following: str) -> bool:
-    listed = content != following and len(between) < 70 and _SEPARATOR.search(between) is not None
-    return listed or len(between) < 10
 
 
 def clean(text: str) -> str:
