@@ -281,3 +281,24 @@ def test_three_spider_systems(tmp_path):
     assert all(model["k"] == 1 and model["reasons"][0] == "one sample" for model in models)
     found = [models[0]["coverage"]["base"], *(model["coverage"]["tuned"] for model in models)]
     assert found == pytest.approx(shares)
+
+
+def test_answers_that_the_scorer_finds_less_often_are_no_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {"base": "The answer is 6.", "tags": "<think>5</think>\n<answer>6</answer>", "open": "<think>6"}
+    paths = {name: tmp_path / f"{name}.jsonl" for name in texts}
+    for name, path in paths.items():
+        rows = [
+            {"question": f"Q{question}?", "gold": "6", "text": texts[name] if sample % 2 else "It is 7."}
+            for question in range(40)
+            for sample in range(8)
+        ]
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    main(["diagnose", *map(str, (paths["base"], paths["tags"])), "--task", "math"])
+    assert "pass@4 of tags is 98.6 %, of the base 98.6 %" in capsys.readouterr().out
+    assert main(["diagnose", *map(str, (paths["base"], paths["open"])), "--task", "math"]) == 4
+    said = " ".join(capsys.readouterr().out.split())
+    assert "CANNOT TELL" in said
+    assert "No answer is found in 50.0 % of the samples of open and in 0.0 % of the base's" in said
+    assert "<think>6" in said

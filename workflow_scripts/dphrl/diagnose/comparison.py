@@ -18,6 +18,7 @@ from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.diagnosis import (
     LEFT_OUT,
     Diagnosis,
+    Unanswered,
     Variety,
     compared,
     decide,
@@ -173,11 +174,13 @@ def _compare(
         _check_k(k, sizes, counted, joined)
     used = k or default
     study = _study(evaluated, every, sizes >= used, used, seed)
-    diagnosis, varieties = _decide(study, name, rows, used, margin, chosen, by_hand=k is not None and k != default)
+    unanswered = remarks.unanswered(joined, own)
+    by_hand = k is not None and k != default
+    diagnosis, varieties = _decide(study, name, rows, used, margin, chosen, unanswered, by_hand=by_hand)
     other = None
     if diagnosis.by_hand:
         other, _ = _decide(
-            _study(evaluated, every, sizes >= default, default, seed), name, rows, default, margin, chosen
+            _study(evaluated, every, sizes >= default, default, seed), name, rows, default, margin, chosen, unanswered
         )
     by_method = {
         method: [policy for policy in study.policies if policy.key.method == method] for method in (BASE, name, *hot)
@@ -240,6 +243,7 @@ def _decide(
     k: int,
     margin: float,
     chosen: bool,
+    unanswered: Unanswered | None,
     by_hand: bool = False,
 ) -> tuple[Diagnosis, list[Variety]]:
     base, *others = study.policies
@@ -256,7 +260,17 @@ def _decide(
     varieties = [variety for variety in measured if variety is not None]
     first = next(iter(varieties), None)
     return (
-        decide(base, tuned, k, margin, chosen=chosen, guesses=guesses, variety=first, by_hand=by_hand),
+        decide(
+            base,
+            tuned,
+            k,
+            margin,
+            chosen=chosen,
+            guesses=guesses,
+            unanswered=unanswered,
+            variety=first,
+            by_hand=by_hand,
+        ),
         varieties,
     )
 

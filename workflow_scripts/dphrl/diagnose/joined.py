@@ -16,6 +16,8 @@ from dphrl.data.sample_formats import CLASSES
 from dphrl.data.sample_hints import nearest_fields
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 
+UNANSWERED = "unanswered"
+"""The column of samples without an answer, of files that are judged here."""
 _KEY = "prompt_id"
 _SHOWN = 3
 # Samples of the base that are compared with samples of a tuned model, at most.
@@ -28,7 +30,7 @@ class Joined:
 
     Attributes:
         rows: by policy, the base first: prompt_id, sample_index 0.. without gaps, text, correct, truncated; and
-            program_class and answer_class if a scorer gave them. Sorted by prompt_id and sample_index.
+            program_class, answer_class and unanswered if a scorer gave them. Sorted by prompt_id and sample_index.
         questions: prompt_id, question, level, gold and cluster of each question, sorted by prompt_id.
         left_out: by policy, the questions that some other file lacks, as a reader knows them.
         notes: remarks on the files for the reader.
@@ -191,7 +193,7 @@ def _left_out(rows: pl.DataFrame, common: pl.Series) -> list[str]:
 def _numbered(rows: pl.DataFrame, common: pl.Series) -> pl.DataFrame:
     """The rows of the common questions, samples counted anew from 0."""
     index = pl.int_range(pl.len(), dtype=pl.Int32).over(_KEY)
-    kept = [name for name in CLASSES if name in rows.columns]
+    kept = [name for name in (*CLASSES, UNANSWERED) if name in rows.columns]
     shared = rows.select(_KEY, index.alias("sample_index"), "text", "correct", "truncated", *kept)
     return shared.filter(pl.col(_KEY).is_in(common.implode())).sort(_KEY, maintain_order=True)
 

@@ -7,13 +7,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dphrl.data.sample_files import SampleFile
-from dphrl.diagnose.joined import Joined, known_as
-from dphrl.evaluation.diagnosis import LOSSES, NARROWED, NOT_COLLAPSED, Diagnosis, diagnosis_k
+from dphrl.diagnose.joined import UNANSWERED, Joined, known_as
+from dphrl.evaluation.diagnosis import LOSSES, NARROWED, NOT_COLLAPSED, Diagnosis, Unanswered, diagnosis_k
 from dphrl.evaluation.doubts import neighbours_agree
 from dphrl.evaluation.estimator import g_pass_at_k, maj_at_k, pass_hat_k
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Policy, Study
-from dphrl.text import percent
+from dphrl.text import percent, visible
 
 QUALIFIES = 0.05
 """A difference of the shares of truncated or empty answers above it qualifies the diagnosis."""
@@ -24,6 +24,8 @@ OF_BASE = ("none", "1", "2", "up to 1/4", "up to 1/2", "more")
 # Sampling settings: at a lower value a model seems narrower.
 _SAMPLING = ("temperature", "top_p")
 _SHOWN = 3
+# Characters of a response without an answer.
+_END = 80
 _SUBSETS = 8
 
 
@@ -50,6 +52,23 @@ def answers(joined: Joined) -> pl.DataFrame:
     ]
     texts = pl.when(pl.col("empty") < 1.0)
     return pl.concat(rows).with_columns(texts.then(name).alias(name) for name in ("repeated", "empty"))
+
+
+def unanswered(joined: Joined, own: Sequence[str]) -> Unanswered | None:
+    """The shares of samples without an answer, if they differ by more than `QUALIFIES`; None where they are not known.
+
+    Args:
+        own: the policies of the model.
+    """
+    if not all(UNANSWERED in joined.rows[name].columns for name in (BASE, *own)):
+        return None
+    base, *tuned = (float(joined.rows[name][UNANSWERED].mean()) for name in (BASE, *own))  # type: ignore[arg-type]
+    mine = float(np.mean(tuned))
+    if abs(mine - base) <= QUALIFIES:
+        return None
+    larger = own[int(np.argmax(tuned))] if mine > base else BASE
+    text = joined.rows[larger].filter(UNANSWERED)["text"][0]
+    return Unanswered(base, mine, visible(text[-_END:].strip(), ""))
 
 
 def qualifications(shares: pl.DataFrame, diagnosis: Diagnosis, own: Sequence[str], extracted: bool) -> list[str]:

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from dphrl.config.scorers import THOUGHTS
 from dphrl.data.records import SourceError, place, read_records
 from dphrl.data.sample_files import SampleFile
-from dphrl.diagnose.joined import known_as
+from dphrl.diagnose.joined import UNANSWERED, known_as
 from dphrl.text import visible
 
 _NEEDED = {"math": "math_verify", "sql": "sqlglot"}
@@ -35,7 +35,7 @@ def check_extra(task: str) -> None:
 def judged(
     file: SampleFile, task: str, golds: Mapping[str, Any] | None = None, databases: Path | None = None
 ) -> SampleFile:
-    """The file with new verdicts by the task's scorer, and with classes of answers and programs.
+    """The file with new verdicts by the task's scorer, samples without an answer, and classes of answers and programs.
 
     Args:
         golds: ground truths by question id or text; None: golds in the file.
@@ -70,7 +70,8 @@ def judged(
             verdicts += score_answers(scorer, THOUGHTS, texts[part], truths[part], opened)
             bar.update(len(texts[part]))
     correct = [None if verdict.verdict in _NOT_A_RESULT else verdict.correct for verdict in verdicts]
-    columns = {"correct": pl.Series(correct, dtype=pl.Boolean)}
+    unanswered = [verdict.verdict == "no_answer" for verdict in verdicts]
+    columns = {"correct": pl.Series(correct, dtype=pl.Boolean), UNANSWERED: pl.Series(unanswered, dtype=pl.Boolean)}
     for name in ("answer_class", "program_class"):
         classes = pl.Series([getattr(verdict, name) for verdict in verdicts], dtype=pl.String)
         columns |= {name: classes} if name == "answer_class" or classes.count() else {}

@@ -23,6 +23,7 @@ LOSSES = (COLLAPSED, WORSE)
 EXIT = {NOT_COLLAPSED: 0, NARROWED: 0, SHARPENED: 0, COLLAPSED: 3, WORSE: 3, CANNOT_TELL: 4}
 # Reasons of CANNOT TELL: the refusals, then the conditions that hide health.
 ONE_SAMPLE, CHOSEN, GUESSES = "one sample", "chosen questions", "guesses"
+NOT_FOUND = "answers not found"
 UNSOLVED, TOO_HARD, CEILING = "nothing solved", "too hard", "ceiling"
 KINDS = {
     "programs": "programs",
@@ -99,6 +100,15 @@ class Hotter:
 
 
 @dataclass(frozen=True)
+class Unanswered:
+    """Shares of samples in which the scorer finds no answer, and the end of such a sample of the larger share."""
+
+    base: float
+    tuned: float
+    example: str
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """The diagnosis on a tuned model, from which text, page, JSON and exit status are drawn.
 
@@ -115,6 +125,7 @@ class Diagnosis:
         exchange: questions kept, lost and gained.
         trainings: difference of pass@k of each of several trainings; empty for one training.
         guesses: pass@k of both models with the right answer of another question; None without classes of answers.
+        unanswered: None where the shares do not differ, or are not known.
         variety: of the first kind of classes; None where it is not known.
         hotter: None without files at higher temperatures.
         corrected: p of the loss of coverage after Holm's correction over the tuned models.
@@ -135,6 +146,7 @@ class Diagnosis:
     exchange: Exchange
     trainings: tuple[float, ...] = ()
     guesses: tuple[float, float] | None = None
+    unanswered: Unanswered | None = None
     variety: Variety | None = None
     hotter: Hotter | None = None
     corrected: float = 1.0
@@ -166,6 +178,7 @@ def decide(
     *,
     chosen: bool = False,
     guesses: tuple[float, float] | None = None,
+    unanswered: Unanswered | None = None,
     variety: Variety | None = None,
     by_hand: bool = False,
 ) -> Diagnosis:
@@ -175,6 +188,7 @@ def decide(
         base, trainings: k samples of each question or more.
         chosen: the questions look chosen by these samples.
         guesses: pass@k of both models with the right answer of another question.
+        unanswered: shares of samples without an answer, if they differ.
         variety: of the first kind of classes that the files have.
         by_hand: k was chosen by the user.
     """
@@ -183,7 +197,8 @@ def decide(
     right, right_after = base.solve_rates, np.stack([policy.solve_rates for policy in trainings])
     coverage, accuracy = compared(solved, after, clusters), compared(right, right_after, clusters)
     explained, rest = _beyond_accuracy(base, after, right_after, k)
-    reasons = [name for name, holds in ((ONE_SAMPLE, k == 1), (CHOSEN, chosen)) if holds]
+    refusals = ((NOT_FOUND, unanswered is not None), (ONE_SAMPLE, k == 1), (CHOSEN, chosen))
+    reasons = [name for name, holds in refusals if holds]
     if coverage.fell and guesses is not None and 2.0 * (guesses[0] - guesses[1]) >= -coverage.value:
         reasons.append(GUESSES)
     if coverage.fell and not chosen and _choice_explains(coverage, base, k):
@@ -220,6 +235,7 @@ def decide(
         _exchange(base, solved, after, k),
         tuple((after.mean(axis=1) - solved.mean()).tolist()) if len(after) > 1 else (),
         guesses,
+        unanswered,
         variety,
         more_questions=more[0],
         more_samples=more[1],

@@ -46,6 +46,8 @@ def diagnosis_sentence(diagnosis: Diagnosis) -> str:
 def _about(diagnosis: Diagnosis) -> str:
     margin = margin_in_points(diagnosis.margin)
     if diagnosis.word == rule.CANNOT_TELL:
+        if rule.NOT_FOUND in diagnosis.reasons:
+            return "the scorer does not find answers equally often"
         if diagnosis.k == 1:
             return "one answer to a question says nothing about coverage"
         if rule.CHOSEN in diagnosis.reasons:
@@ -76,7 +78,13 @@ def _reasons(diagnosis: Diagnosis) -> Iterator[str]:
     """A sentence for each reason that applies."""
     k, base, margin = diagnosis.k, percent(diagnosis.coverage.base), margin_in_points(diagnosis.margin)
     for reason in diagnosis.reasons:
-        if reason == rule.ONE_SAMPLE:
+        if reason == rule.NOT_FOUND and diagnosis.unanswered is not None:
+            yield (
+                f"No answer is found in {percent(diagnosis.unanswered.tuned)} % of the samples of {diagnosis.policy}"
+                f" and in {percent(diagnosis.unanswered.base)} % of the base's; the end of one without an answer:"
+                f" {diagnosis.unanswered.example!r}. Draw longer responses, or ask for answers in another form."
+            )
+        elif reason == rule.ONE_SAMPLE:
             yield "K is 1, and pass@1 is accuracy: draw more samples of each question."
         elif reason == rule.CHOSEN:
             yield (
