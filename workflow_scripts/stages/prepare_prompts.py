@@ -24,6 +24,7 @@ with stage("reading", "prompts", "thoughts", libraries=libraries) as job:
         prompts["max_tokens"],
         fields=reading["fields"],
         instruction=reading["instruction"],
+        prefill=reading["prefill"],
         databases=Path(databases) if databases else None,
         thoughts=snakemake.params.thoughts,
     )

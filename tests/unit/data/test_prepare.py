@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dphrl.config.scorers import THOUGHTS
 from dphrl.data.fields import NAMES
 from dphrl.data.gold import gold_of
 from dphrl.data.overlap import overlap, shared
@@ -392,3 +393,41 @@ def test_a_level_is_one_short_line_and_rejects_no_row(given: dict[str, Any], lev
 def test_the_field_of_the_level_can_be_renamed() -> None:
     row = sql("Q?", type="Algebra", level=1)
     assert prepare([row], "sql", "s", None, 9, fields={"level": "type"}).prompts["level"].to_list() == ["Algebra"]
+
+
+SOLVED = [{"role": "user", "content": "What is 2+2?"}, {"role": "assistant", "content": "<think>Two and two"}]
+
+
+@pytest.mark.parametrize("field", ["messages", "prompt"])
+def test_a_last_turn_of_the_assistant_is_left_out(field: str) -> None:
+    row = {field: SOLVED, "answer": "4"}
+    prepared = prepare([row], "math", "s", encode, 99, thoughts=THOUGHTS)
+    assert json.loads(prepared.prompts["messages"][0]) == SOLVED[:1]
+    assert prepared.prompts["thought_open"].to_list() == [False]
+    assert prepared.summary() == "1 prompt (a last turn of the assistant is left out of 1 row)"
+    kept = prepare([row], "math", "s", encode, 99, thoughts=THOUGHTS, prefill=True)
+    assert json.loads(kept.prompts["messages"][0]) == SOLVED
+    assert kept.prompts["thought_open"].to_list() == [True]
+
+
+def test_a_prompt_that_ends_with_an_opening_is_inside_of_a_thought() -> None:
+    rows = [{"prompt": f"{end} Q", "answer": "4"} for end in ("<think></think>", "<think>")]
+
+    def reasoning(messages: list[dict[str, str]]) -> Rendered:
+        content = messages[0]["content"]
+        return Rendered(f"{content}\nassistant\n{content.removesuffix(' Q')}\n", [1])
+
+    assert prepare(rows, "math", "s", reasoning, 9, thoughts=THOUGHTS).prompts["thought_open"].to_list() == [
+        False,
+        True,
+    ]
+
+
+def test_prompts_without_a_question_or_with_their_solution_are_rejected() -> None:
+    assert "expected one of the user" in malformed({"messages": SOLVED[1:], "answer": "4"}, "math")
+    solution = "Two and two are four, because one and one are two."
+    assert "holds the text of solution" in malformed(
+        {"prompt": f"Q? {solution}", "solution": solution, "answer": "4"}, "math"
+    )
+    with pytest.raises(SourceError, match="lacks the last message of the user"):
+        prepare([{"prompt": "Q?", "answer": "4"}], "math", "s", lambda _: Rendered("<eos>", [1]), 9)

@@ -162,7 +162,7 @@ def cards(config: Config) -> Blocks:
 def _reading(config: Config, dataset: str) -> dict[str, Any]:
     """Keys for the step from rows of `dataset` to prompts."""
     chosen = config.datasets[dataset]
-    return {"task": chosen.task, "fields": chosen.fields, "instruction": chosen.instruction}
+    return {name: getattr(chosen, name) for name in ("task", "fields", "instruction", "prefill")}
 
 
 def _scorer(config: Config, dataset: str) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import polars as pl
 
 from dphrl.data.fields import Fields, MalformedError, Renames, Row, json_text, show
 from dphrl.data.ground_truth import truth_of
-from dphrl.data.prompts import Messages, messages_of
+from dphrl.data.prompts import ASSISTANT, Messages, check_rendered, messages_of, without_answer
 from dphrl.data.records import SourceError
+from dphrl.data.thoughts import answer_part
 from dphrl.data.tokens import Rendered, TemplateError
 from dphrl.machine.progress import counted
 from dphrl.store.catalogue import SCHEMAS
@@ -27,15 +28,19 @@ class Prepared:
     """A dataset, ready to be sampled: tables of the schemas `prompts` and `rejected`.
 
     `source_index` counts the rows of the source from 0; each is in one of the tables. `level` is the difficulty in the
-    source, `duplicate_of` the `source_index` of the first row with the same prompt.
+    source, `duplicate_of` the `source_index` of the first row with the same prompt. `answered` counts the rows whose
+    last turn of the assistant is left out.
     """
 
     prompts: pl.DataFrame
     rejected: pl.DataFrame
+    answered: int = 0
 
     def summary(self) -> str:
         """How many rows are prompts, and why others are not, with the first rejected row."""
         kept = counted(self.prompts.height, "prompt")
+        if self.answered:
+            kept += f" (a last turn of the assistant is left out of {counted(self.answered, 'row')})"
         if self.rejected.is_empty():
             return kept
         reasons = Counter(self.rejected["reason"].to_list())
@@ -61,6 +66,7 @@ def prepare(
     instruction: str | None = None,
     databases: Path | None = None,
     thoughts: Mapping[str, str] = MappingProxyType({}),
+    prefill: bool = False,
 ) -> Prepared:
     """Split rows into prompts and rejections.
 
@@ -76,16 +82,21 @@ def prepare(
         instruction: a system message before the messages of each row, instead of the task's.
         databases: folder of `<db_id>/<db_id>.sqlite`; a SQL row whose database is not in it is malformed, and without
             the folder a SQL row needs a complete prompt.
-        thoughts: `scoring.thoughts`; a prompt that ends with an opening has `thought_open`.
+        thoughts: `scoring.thoughts`; a prompt that ends inside of one has `thought_open`.
+        prefill: a last turn of the assistant begins the response; otherwise it is left out, as it may be the solution.
     """
     lookup = Fields(fields)
     first: dict[str, int] = {}
     prompts: list[tuple[str, str, str, list[int], bool, str, int, str | None]] = []
     rejected: list[tuple[int, str, str, int | None]] = []
+    answered = 0
     for index, row in enumerate(rows):
         try:
             truth = truth_of(row, task, lookup)
             messages = messages_of(row, task, truth, lookup, instruction, databases)
+            question = messages if prefill else without_answer(messages)
+            answered += len(question) < len(messages)
+            messages = question
             level = _level(row, lookup)
         except MalformedError as error:
             rejected.append((index, "malformed", str(error), None))
@@ -96,7 +107,11 @@ def prepare(
             rejected.append((index, "duplicate", f"the prompt of row {earlier}", earlier))
             continue
         try:
-            text, tokens = render(messages) if render else ("", [])
+            text, tokens = render(messages) if render else ("".join(turn["content"] for turn in messages), [])
+            check_rendered(text, messages, row, lookup)
+        except MalformedError as error:
+            rejected.append((index, "malformed", str(error), None))
+            continue
         except TemplateError as error:
             raise SourceError(f"{source}, row {index}: {error}") from error
         if len(tokens) > max_tokens:
@@ -105,11 +120,15 @@ def prepare(
             rejected.append((index, "malformed", "the prompt has no tokens", None))
         else:
             opened = text.rstrip().endswith(tuple(thoughts))
+            if messages[-1]["role"] == ASSISTANT:
+                opened = opened or answer_part(messages[-1]["content"], thoughts, False) is None
             prompts.append((key, task, json_text(messages), tokens, opened, source, index, level))
     if rejected and not prompts:
         counts = ", ".join(f"{count} {reason}" for reason, count in Counter(row[1] for row in rejected).items())
         raise SourceError(f"{source}: none of {len(rows)} rows is a prompt ({counts}); row 0: {rejected[0][2]}")
-    return Prepared(prompts=SCHEMAS["prompts"].frame(prompts), rejected=SCHEMAS["rejected"].frame(rejected))
+    return Prepared(
+        prompts=SCHEMAS["prompts"].frame(prompts), rejected=SCHEMAS["rejected"].frame(rejected), answered=answered
+    )
 
 
 def _level(row: Row, fields: Fields) -> str | None:

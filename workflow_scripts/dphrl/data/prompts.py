@@ -8,7 +8,11 @@ from dphrl.data.fields import Fields, MalformedError, Row, show, text
 
 Messages = list[dict[str, str]]
 
-_ROLES: Final = ("system", "user", "assistant")
+ASSISTANT: Final = "assistant"
+_USER: Final = "user"
+_ROLES: Final = ("system", _USER, ASSISTANT)
+# A shorter solution occurs in questions by chance.
+_LONG_SOLUTION: Final = 40
 # The chain-of-thought prompt of Qwen2.5-Math (arXiv 2409.12122).
 _MATH_INSTRUCTION: Final = "Please reason step by step, and put your final answer within \\boxed{}."
 # The prompt of OmniSQL (arXiv 2503.02240), which DPH-RL (arXiv 2509.07430) trains and evaluates with.
@@ -74,6 +78,28 @@ def messages_of(
     if messages[0]["role"] == "system":
         raise MalformedError("message 0: expected no system message in addition to the dataset's instruction")
     return [{"role": "system", "content": instruction}, *messages]
+
+
+def without_answer(messages: Messages) -> Messages:
+    """The messages up to the last one of the user; MalformedError without any."""
+    users = [number for number, message in enumerate(messages) if message["role"] == _USER]
+    if not users:
+        raise MalformedError(f"messages: expected one of the user, found {show(messages)}")
+    last = users[-1]
+    return messages[: last + 1] if messages[-1]["role"] == ASSISTANT else messages
+
+
+def check_rendered(rendered: str, messages: Messages, row: Row, fields: Fields) -> None:
+    """Raise MalformedError if a rendered prompt lacks the last message of the user, or holds the row's solution."""
+    prompt = " ".join(rendered.split())
+    question = next(message["content"] for message in reversed(messages) if message["role"] == _USER)
+    if " ".join(question.split()) not in prompt:
+        raise MalformedError(
+            "the rendered prompt lacks the last message of the user: does the chat template read only content parts?"
+        )
+    name, solution = fields.find(row, "solution")
+    if isinstance(solution, str) and len(solution.strip()) >= _LONG_SOLUTION and " ".join(solution.split()) in prompt:
+        raise MalformedError(f"the prompt holds the text of {name}")
 
 
 def _given(row: Row, fields: Fields) -> Messages | None:

@@ -67,8 +67,10 @@ def encoder(
     """The function from messages to a prompt, by the tokenizer in the folder of a policy.
 
     `chat` applies the tokenizer's chat template with its generation prompt, on a fixed day; `plain` concatenates the
-    contents. The function raises TemplateError where the template fails or takes more than `limit_s` seconds of CPU
-    time; for the limit it must be called in the main thread.
+    contents. A last message of the assistant is continued.
+
+    The function raises TemplateError where the template fails or takes more than `limit_s` seconds of CPU time; for the
+    limit it must be called in the main thread.
     """
     tokenizer = load_tokenizer(policy)
     if template == "plain":
@@ -82,7 +84,7 @@ def encoder(
         raise ValueError(f"{policy}: its tokenizer has no chat template; set prompts.template to plain or add one")
 
     def render(messages: list[dict[str, str]]) -> Rendered:
-        text = _rendered(tokenizer, policy, messages, limit_s, add_generation_prompt=True)
+        text = _rendered(tokenizer, policy, messages, limit_s, generate=True)
         return Rendered(text, list(tokenizer(text, add_special_tokens=False)["input_ids"]))
 
     return render
@@ -95,7 +97,7 @@ def end_of_turn(tokenizer: "PreTrainedTokenizerBase", policy: Path) -> int | Non
     """
     answer = "An answer."
     messages = [{"role": "user", "content": "A question."}, {"role": "assistant", "content": answer}]
-    after = _rendered(tokenizer, policy, messages, RENDER_SECONDS, add_generation_prompt=False).rpartition(answer)[2]
+    after = _rendered(tokenizer, policy, messages, RENDER_SECONDS, generate=False).rpartition(answer)[2]
     special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
     special |= {*tokenizer.all_special_ids}
     ids = tokenizer(after, add_special_tokens=False)["input_ids"]
@@ -108,15 +110,17 @@ def _rendered(
     messages: list[dict[str, str]],
     limit_s: float,
     *,
-    add_generation_prompt: bool,
+    generate: bool,
 ) -> str:
-    """The messages in the tokenizer's chat template; raises TemplateError as `encoder` does."""
+    """The messages in the tokenizer's chat template, for `generate` up to a response; TemplateError as `encoder`."""
+    continued = generate and messages[-1]["role"] == "assistant"
     try:
         with _limited(limit_s):
             return str(
                 tokenizer.apply_chat_template(
                     messages,
-                    add_generation_prompt=add_generation_prompt,
+                    add_generation_prompt=generate and not continued,
+                    continue_final_message=continued,
                     tokenize=False,
                     strftime_now=_TODAY.strftime,
                 )

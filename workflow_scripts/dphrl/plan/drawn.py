@@ -92,6 +92,7 @@ def draw(config: Config, folder: Path) -> Drawn:
         databases=databases,
         fields=fields,
         thoughts=config.scoring.thoughts,
+        prefill=dataset.prefill,
     )
     prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
     plan = PlanConfig(**config.sampling.presample.model_dump() | {"n": _SAMPLES, "max_tokens": limit})

@@ -76,6 +76,11 @@ class DatasetConfig(Block):
         description="System message before the messages of each row; null: none, except for mathematical questions "
         "without messages, which get the instruction to put the final answer within \\boxed{}.",
     )
+    prefill: bool = Field(
+        False,
+        description="Whether a last turn of the assistant in `prompt` or `messages` begins the response. false: it is "
+        "left out of the prompt, because it is the solution in most datasets.",
+    )
     drop: tuple[OptionalDrop, ...] = Field(
         ("empty", "conflicting"),
         description="Gold answers that are excluded, in addition to those that do not run: empty (no rows), "
