@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from dphrl.scoring import MathScorer, Verdict
-from dphrl.scoring.math.rules import RULES
+from dphrl.scoring.math.objections import RULES
 
 FILLINGS = 4
 
@@ -98,6 +98,10 @@ WRONG = {
         #1\text{ percent less} ## #1\text{ percent more}
         #1\text{ km south} ## #1\text{ km}\text{ north}
         #1\text{ boys} ## #1\text{ girls}
+        #1\text{ girls} ## #1\text{ people}
+        #1\text{ red apples} ## #1\text{ apples}
+        #1\text{ km} ## #1\text{ km north}
+        #1\text{ km/h} ## #1\text{ mph}
         #1\text{ Tuesday} ## #1\text{ Monday}
         #1\text{ US dollars} ## #1\text{ euros}
         #1\text{ nm} ## #1\text{ mm}
@@ -188,6 +192,7 @@ WRONG = {
         \textbf{(B) }#1 ## \textbf{(B) }#2
         (y,x)=(#1,#2) ## (x,y)=(#1,#2)
         \max=#1 ## \min=#1
+        \text{boys}=#1 ## \text{girls}=#1
         \text{I}=#1 ## \text{II}=#1
         y_{1}=#1x ## y_{2}=#1x
         y_1=#1x, y_2=x ## $y_1=#2x$\n$y_2=x$
@@ -327,35 +332,31 @@ RIGHT = {
     """,
     "quantities": r"""
         #1\text{ h }30\text{ min} ## #1\text{ hours }30\text{ minutes}
-        #1 ft 3 in ## #1\text{ feet }3\text{ inches}
+        #1\text{ ft }3\text{ in} ## #1\text{ feet }3\text{ inches}
         \frac{3#1}{1}\text{ cm} ## 3#1\text{ cm}
         #2\text{ blue}, #1\text{ red} ## #1\text{ red}, #2\text{ blue}
-        5 cm + 6 cm ## 11 cm
-        11 ## 5 cm + 6 cm
     """,
     "units": r"""
-        #1\text{ points higher} ## #1\text{ points more}
         \$#1/\text{hour} ## #1
         #1/\text{hour} ## #1\text{ per hour}
         2\text{ PM} ## 2:00\text{ p.m.}
         2:00 PM ## 2\text{ p.m.}
-        #1\text{ km north} ## #1\text{ km}
-        #1\text{ km} ## #1\text{ km north}
-        #1\text{ upward} ## #1\text{ up}
-        #1\text{ girls} ## #1\text{ people}
-        #1\text{ US dollars} ## \$#1
         #1\text{ K} ## #1
         #1\text{ J/K} ## #1
         \$#1\text{K} ## #1000
         \$#1\text{M} ## #1000000
         #1.5 million ## #1500000
+        #1 dozen eggs ## 12\cdot #1
+        #1\text{ times} ## #1
+        #1\text{ sq. cm} ## #1\text{ cm}^2
+        \$#1 ## #1\text{ dollars}
+        #1€ ## #1\text{ euros}
         #1\text{ millions} ## #1000000
         #1\,\mathrm{m/s^2} ## #1\text{ m/s}^2
         #1\ \frac{\text{m}}{\text{s}^2} ## #1\text{ m/s}^2
         #1 m/s^2 ## #1
         \$#1 ## #1\text{ dollars}
         \$#1 ## #1
-        USD #1 ## #1
         #1\text{ p.m.} ## #1\text{ PM}
         #1 cm^2 ## #1\text{ square centimeters}
         #1 ## #1\text{ cm}^2
@@ -450,6 +451,8 @@ RIGHT = {
         f(#1)=5 ## f(#1)=5.0
         #1 ## f(2)=#1
         \text{Area}=#1 ## A=#1
+        \text{Area of the square}=#1 ## \text{area}=#1
+        \text{Final answer: }#1 ## \text{Area}=#1
         (x,y)=(#1,#2) ## (#1,#2)
         f(x)=#1x ## #1x
         \angle A=#1 ## A=#1

@@ -14,8 +14,8 @@ from typing import Any, Final
 from dphrl.scoring.math.answers import expand_exponents
 from dphrl.scoring.math.forms import DEGREE
 from dphrl.scoring.math.members import AND, Member, is_set
+from dphrl.scoring.math.objections import compare
 from dphrl.scoring.math.relations import symbols
-from dphrl.scoring.math.rules import compare
 from dphrl.scoring.math.units import CURRENCY, Quantity
 from dphrl.scoring.workers.messages import Message, verdict_reply
 
@@ -114,7 +114,7 @@ class MathHandler:
         """Whether an answer in other words can be equal to a gold."""
         if gold.refused:
             return False
-        parts = [value for quantity, _ in gold.accepted for value in quantity.values] or [gold.text]
+        parts = [quantity.value for quantity, _ in gold.accepted] or [gold.text]
         return all(not isinstance(value, str) for part in parts for value in self._gold(part)[:1])
 
     def _pair(self, gold: Member, answer: Member, tolerance: float | None) -> bool:
@@ -148,14 +148,11 @@ class MathHandler:
         return all(self._pair(wanted, entry, tolerance) for wanted, entry in pairs)
 
     def _values(self, gold: Quantity, answer: Quantity, tolerance: float | None) -> bool:
-        if len(gold.values) != len(answer.values):
-            return False
-        pairs = zip(gold.values, answer.values, strict=True)
-        return all(self._same(self._gold(wanted), self._parse(value), tolerance) for wanted, value in pairs)
+        return self._same(self._gold(gold.value), self._parse(answer.value), tolerance)
 
     def _agree(self, answer: Member) -> bool:
         r"""Whether the sides of `a = b \approx c` that are numbers are equal; c at its digits."""
-        sides = [(self._parse(quantity.values[0]), error) for quantity, error in answer.all_sides]
+        sides = [(self._parse(quantity.value), error) for quantity, error in answer.all_sides]
         for (left, _), (right, error) in pairwise(sides):
             numbers = all(not isinstance(side[0], str) and not side[0].free_symbols for side in (left, right) if side)
             allowed = None if error is None else float(error)
@@ -166,7 +163,7 @@ class MathHandler:
     def _solves(self, golds: list[Member], answer: Member, tolerance: float | None) -> bool:
         """Whether the golds are the solutions of an equation."""
         roots = [root for equation in self._parse(answer.text)[:1] for root in self._solutions(equation)]
-        wanted = [self._gold(gold.accepted[0][0].values[0]) for gold in golds if gold.accepted]
+        wanted = [self._gold(gold.accepted[0][0].value) for gold in golds if gold.accepted]
         values = [[root] for root in roots]
         equal = self._one_to_one(wanted, values, lambda gold, root: self._same(gold, root, tolerance))
         if not equal:

@@ -66,8 +66,7 @@ class Member:
         """Whether the text is a single value, perhaps with a name and a unit."""
         if self.decimal is not None:
             return True
-        one_side = self.sides.kind in ("value", "named") and len(self.sides.values) == 1
-        return one_side and len(self.quantities[0].values) == 1
+        return self.sides.kind in ("value", "named") and len(self.sides.values) == 1
 
     @cached_property
     def all_sides(self) -> list[tuple[Quantity, Fraction | None]]:
@@ -125,7 +124,7 @@ class Member:
     def _digits_and_base(self) -> tuple[str, int | None]:
         if self.decimal is not None:
             return self.text, None
-        return without_base(normal_form(self.quantities[0].values[0]) if self.is_single else self.whole)
+        return without_base(normal_form(self.quantities[0].value) if self.is_single else self.whole)
 
     @property
     def form(self) -> str:
@@ -192,7 +191,7 @@ def _inside_of_braces(text: str) -> str | None:
 
 
 def _error(side: str, approximate: bool) -> Fraction | None:
-    shown = decimals(quantity(side).values[0]) if approximate else None
+    shown = decimals(quantity(side).value) if approximate else None
     return None if shown is None else Fraction(1, 2 * 10**shown)
 
 

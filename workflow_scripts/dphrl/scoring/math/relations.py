@@ -8,8 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from dphrl.scoring.math.units import opposed
-
 _RELATION: Final = re.compile(
     r"(?P<open>\\?[(\[{])|(?P<close>\\?[)\]}])|(?P<equal>(?<![<>!=:]):?==?(?!=)|\\(?:equiv|approx|simeq|cong)(?![A-Za-z]))|"
     r"(?P<inequality>[<>]|\\(?:leq?|geq?|neq?|lt|gt)(?![A-Za-z]))|"
@@ -40,7 +38,8 @@ _CONSTANTS: Final = frozenset({"e", "i"})
 _ARGUMENT: Final = re.compile(rf"\s*(?:{_SIMPLE}|\\text\s*\{{[^{{}}]*\}}|[A-Z]+)\s*(?P<argument>[(\[|].*)", re.DOTALL)
 _WORD: Final = re.compile(r"\\(?:text|mathrm|operatorname)")
 _CHOICE: Final = re.compile(r"\\text\{choice[A-J]\}")
-_LETTERS: Final = re.compile("[a-z]+")
+_NAME_WORDS: Final = re.compile(r"\\(?:text|mathrm|operatorname)\s*\{([^{}]*)\}|\\(max|min)(?![A-Za-z])")
+_SAY_NOTHING: Final = frozenset({"the", "answer", "final", "value", "total", "result", "solution", "of", "is", "my"})
 _LETTERS_IN_TEXT: Final = re.compile(r"\\(?:text|mathrm)\{([A-Z]{1,3})\}")
 _NAME_PARTS: Final = re.compile(rf"m?\s*\\angle|({_LETTER}|\d|-)|\\[A-Za-z]+")
 _ONE_LETTER: Final = re.compile(rf"{_LETTER}(?:\s*_\s*(?:\{{[^{{}}]*\}}|\w))?")
@@ -117,13 +116,17 @@ def symbols(text: str) -> frozenset[str]:
 
 
 def names_agree(gold: str, answer: str) -> bool:
-    """Whether two left sides may name the same: letters, primes and arguments must be equal, words are not compared."""
+    """Whether two left sides may name the same: letters, primes and arguments must be equal.
+
+    Of words, one name may have more than the other.
+    """
+    words, others = map(_words, (gold, answer))
+    if words and others and not (words <= others or words >= others):
+        return False
     gold, answer = (_LETTERS_IN_TEXT.sub(r"\1", _SPACE.sub("", name)) for name in (gold, answer))
     if all(name.startswith("(") for name in (gold, answer)) or all(map(_CHOICE.fullmatch, (gold, answer))):
         # The order of a point and the letter of a choice count.
         return gold == answer
-    if opposed(*(_LETTERS.findall(name.lower()) for name in (gold, answer))):
-        return False
     left, right = _ARGUMENT.fullmatch(gold), _ARGUMENT.fullmatch(answer)
     if gold.count("'") != answer.count("'") or (left and right and left["argument"] != right["argument"]):
         return False
@@ -132,6 +135,12 @@ def names_agree(gold: str, answer: str) -> bool:
     # Letters in any order (`AB`, `BA`), without commands such as `\\angle`.
     letters, others = (sorted(filter(None, _NAME_PARTS.findall(name.lower()))) for name in (gold, answer))
     return letters == others
+
+
+def _words(name: str) -> frozenset[str]:
+    """The words of a name, but for those that every answer may have."""
+    texts = " ".join(map("".join, _NAME_WORDS.findall(name))).lower().replace("imum", "")
+    return frozenset(word for word in texts.split() if len(word) > 1) - _SAY_NOTHING
 
 
 def decimals(text: str) -> int | None:

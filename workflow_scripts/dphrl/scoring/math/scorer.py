@@ -19,8 +19,8 @@ from dphrl.scoring.math.answers import (
     normal_form,
 )
 from dphrl.scoring.math.members import Member, answer_class, members
-from dphrl.scoring.math.rules import compare
-from dphrl.scoring.math.units import Unit, agree, quantity
+from dphrl.scoring.math.objections import compare
+from dphrl.scoring.math.units import agree, quantity
 from dphrl.scoring.verdict import Verdict, check_option
 from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool, PooledScorer
@@ -129,9 +129,9 @@ class _Gold:
         return members(self.text)
 
     @cached_property
-    def stated(self) -> Unit:
+    def stated(self) -> str:
         """The unit as the units of answers are read."""
-        bare, worded = (quantity(text).units[-1] for text in (f"1 {self.unit}", f"1\\text{{ {self.unit}}}"))
+        bare, worded = (quantity(text).unit for text in (f"1 {self.unit}", f"1\\text{{ {self.unit}}}"))
         return bare or worded
 
     @cached_property
@@ -256,7 +256,7 @@ def _judge(response: str, mode: str, gold: _Gold) -> Verdict | _Comparison:
         return Verdict("no_answer", False, 0.0, extracted)
     if not prose and normal_form(text) == gold.form:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    units = [unit for member in listed for unit in member.quantities[-1].units] if gold.unit and not prose else []
+    units = [member.quantities[-1].unit for member in listed] if gold.unit and not prose else []
     if not all(agree(gold.stated, unit) for unit in units):
         return _wrong(extracted, listed, "units")
     wanted, left = _unmatched(gold, listed)
