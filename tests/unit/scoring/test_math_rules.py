@@ -270,6 +270,42 @@ WRONG = {
         x>#1 ## y>#1
         x \ge #1 ## x>#1
     """,
+    "letters": r"""
+        c ## C
+        2a ## a+A
+        0 ## \frac{(M-m)g}{M+m}
+        \frac{Gm^2}{r^2} ## \frac{GMm}{r^2}
+        Gmm ## GMm
+        \frac{r}{R} ## \frac{R}{r}
+        n^n ## n^N
+        1 ## \binom Nn
+        0 ## \lambda-\Lambda
+        (#1m,M) ## (#1M,m)
+        M=#1m ## m=#1M
+    """,
+    "roots": r"""
+        \sqrt{a+b} ## \sqrt{a}+\sqrt{b}
+        \ln(a+b) ## \ln a+\ln b
+        \sqrt{a^2b} ## b\sqrt{a}
+        |x-#1| ## x-#1
+    """,
+    "choices": r"""
+        (B) Some text ## A
+        (A) Some text (B) another text ## A
+        A: maybe this ## A
+    """,
+    "sets": r"""
+        \{1,2\}\cup\{3\} ## \{1,2\}
+        \{1,2,3\}\setminus\{3\} ## \{1,2,3\}
+        \{1,2\}\cap\{2,3\} ## \{1,2,3\}
+    """,
+    "steps": r"""
+        x=#1 \iff x=#2 ## #2
+        x=#1 \implies x=#2 ## #2
+    """,
+    "Unicode": """
+        \u221a13 ## 3
+    """,
     "bases": r"""
         #1_1 ## #1
         2#1_1 ## 2#1_8
@@ -425,6 +461,56 @@ RIGHT = {
         12\frac{1}{2}\% ## 0.125
         12.5\% ## \frac18
     """,
+    "letters": r"""
+        M-m ## -m+M
+        \frac{(M-m)g}{M+m} ## \frac{g(M-m)}{m+M}
+        \Lambda-\lambda ## -\lambda+\Lambda
+        R^2-r^2 ## (R-r)(R+r)
+        \Delta x ## x\Delta
+    """,
+    "roots": r"""
+        \sqrt{1/n} ## \frac{1}{\sqrt{n}}
+        \frac{2\pi\sqrt{L}}{\sqrt{g}} ## 2\pi\sqrt{\frac{L}{g}}
+        \ln a-\ln b ## \ln\frac{a}{b}
+        (x^a)^b ## x^{ab}
+    """,
+    "domains": r"""
+        f(x)=0 \text{ for all } x ## f(x)=0
+        f(x)=2x\quad\forall x\in\mathbb{R} ## f(x)=2x
+        f(x)=2x, x\in\mathbb{R} ## f(x)=2x
+        f(x) = 2x for all x ## f(x)=2x
+        f(x)=cx ## f(x)=cx \text{ for any constant } c
+    """,
+    "letters in other styles": r"""
+        \mathcal{O}\left(n^2\right) ## O(n^2)
+        N(0,1) ## \mathcal{N}(0,1)
+        \mathbf{i}+2\mathbf{j} ## \hat{i}+2\hat{j}
+    """,
+    "sets": r"""
+        \{1,2,3,4\} ## \{1,3\} \cup \{2,4\}
+        \{1,2,3,4\}\setminus\{4\} ## \{1,2,3\}
+        \{1,2\}\cup\{2,3\} ## \{1,2,3\}
+        \mathbb{R}-\{0\} ## \mathbb{R}\setminus\{0\}
+    """,
+    "plain text": r"""
+        -1 + exp(16) ## e^{16} - 1
+        abs(x) ## |x|
+        oo ## \infty
+        3*alpha ## 3\alpha
+        **#1 ## #1
+        __#1__ ## #1
+        `#1` ## #1
+        '#1' ## #1
+        (E) A polygenic risk score ## E
+        E: A polygenic risk score ## E
+        E. A polygenic risk score ## E
+        \frac 9{20} ## \frac{9}{20}
+        0.5 ## \frac 1 2
+        \text{Difference} = \$8,400 ## 8400
+        \frac78 \approx 0.88 ## \frac78
+        \text{neither} ## {neither}
+        440\text{ cm}^2 ## 440{cm}^2
+    """,
     "solutions": r"""
         2x=2\cdot #1 ## #1
         x^2=4 ## 2,-2
@@ -568,6 +654,7 @@ RIGHT = {
         5\uff05 ## 5\\%
         #1\u00a0000 ## #1000
         \u221a4 ## 2
+        \u221a13 ## \\sqrt{13}
         2\u221a(#1) ## 2\\sqrt{#1}
         \u2013#1 ## -#1
         k\\pi, k \u2208 \u2124 ## k\\pi

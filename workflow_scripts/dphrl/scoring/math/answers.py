@@ -195,7 +195,7 @@ def clean(text: str) -> str:
     # math-verify drops words after a number, and with them the second half of 2\text{ or 3}.
     text = _UPRIGHT.sub(r"\1", _WORDS_WITH_DIGITS.sub(r" \1 ", text))
     text = _GAP.sub(" ", text).strip().rstrip(". ")
-    return text.replace(",", "") if _ONLY_THOUSANDS.fullmatch(text) else text
+    return text.replace(",", "") if _ONLY_THOUSANDS.fullmatch(_WRAPPED.sub("", text)) else text
 
 
 def normal_form(text: str) -> str:
@@ -210,7 +210,8 @@ def normal_form(text: str) -> str:
     time = _TIME.fullmatch(_WRAPPED.sub(r"\1", text).lower())
     if time:
         return f"{time[1]}{time[2] or ':00'}{time[3]}m"
-    return text.lower() if len(text) > 2 and text.isalpha() else text
+    is_word = len(text) > 2 and text.isalpha() and (wrapped or text.istitle() or text.isupper())
+    return text.lower() if is_word else text
 
 
 def _between_digits(gap: re.Match[str]) -> bool:

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from typing import Final
 
+from dphrl.data.latex import split_at_commas
+
 DEGREE: Final = "\u00b0"
 
 _SIGNS: Final = str.maketrans(
@@ -24,14 +26,17 @@ _SIGNS: Final = str.maketrans(
 _RAISED: Final = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u207b]+")
 _LOWERED: Final = re.compile("[\u2080-\u2089]+")
 _VULGAR: Final = re.compile("[\u00bc-\u00be\u2150-\u215e]")
+_ROOT: Final = re.compile(r"\u221a\s*(\d+(?:\.\d+)?)")
 _FULL_WIDTH: Final = re.compile("[\uff01-\uff5e]")
 
 _ARGUMENT: Final = r"\s*\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}"
 _STYLED: Final = re.compile(
-    rf"\\(?:boldsymbol|bm|mathbf|mathsf|mathnormal|underline|ensuremath|emph|"
+    rf"\\(?:boldsymbol|bm|mathbf|mathsf|mathcal|mathscr|mathnormal|underline|ensuremath|emph|"
     rf"(?:textcolor|color)\s*\{{[A-Za-z]*+\}}){_ARGUMENT}(?P<script>\s*[\^_])?"
 )
-_STYLES: Final = re.compile(r"\\(?:boldsymbol|bm|mathbf|mathsf|mathnormal|underline|ensuremath|emph|textcolor|color)\b")
+_STYLES: Final = re.compile(
+    r"\\(?:boldsymbol|bm|mathbf|mathsf|mathcal|mathscr|mathnormal|underline|ensuremath|emph|textcolor|color)\b"
+)
 _NESTED_STYLES: Final = 4
 
 _DEGREES: Final = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])")
@@ -51,6 +56,8 @@ _CHOICE_AND_VALUE: Final = (
     r"^\s*(?:\\(?:text|textbf|textrm|mathbf|mathrm)\s*\{\s*\(?([A-J])\)\s*\}(?:\s|~|\\[ ,;:]|\\q?quad)*|"
     r"\(([A-J])\)(?:\s|~|\\[ ,;:]|\\q?quad)+)(?=-?[\d.]|\\(?:frac|sqrt))"
 )
+_COMMAND: Final = re.compile(r"\\[A-Za-z]+")
+_GREEK: Final = "alpha|beta|gamma|delta|theta|lambda|sigma|omega"
 _IN_PARENTHESES: Final = r"\s*\(((?:[^()]++|\([^()]*+\))++)\)"
 # `\\text{The answer is }5`: the words become the name of the value.
 _LABEL: Final = r"^\s*\\text\s*\{([^{}\d]*?[A-Za-z])(?:\s+(?:is|are|equals)\s*:?|\s*:)\s*\}\s*(?=[^\s=])"
@@ -63,6 +70,16 @@ _EVERY_INTEGER: Final = re.compile(
     r"(?:([k-n])\s*+(?:\\in\s*+(?:\\mathbb\s*+\{?\s*+)?Z(?![A-Za-z])|(?:\\text\s*+\{)?\s*+is an(?:y)? integer)|"
     r"(?:\\text\s*+\{\s*+)?(?:for )?(?:any )?integers?\s*+\}?\s*+([k-n]))(?:[\s}).]|\\[ ,;:])*+$"
 )
+# `\\text{ for all } x`, `\\forall x \\in \\mathbb{R}` and `, x \\in \\mathbb{R}` at the end.
+_REALS: Final = r"\s*\\in\s*\\mathbb\s*\{?R\}?"
+_EVERY_NUMBER: Final = re.compile(
+    r"(?:(?:\\forall|(?:\\text\s*\{\s*)?,?\s*(?<![A-Za-z])for (?:all|any|every|each|some)"
+    rf"(?: real| numbers?| constants?)*\s*\}}?)\s*([a-z])(?:{_REALS})?|"
+    rf",(?:\s|\\[ ,;:]|\\q?quad)*+([a-z]){_REALS})[\s}}).]*+$"
+)
+_FINITE_SET: Final = r"\\\{([^{}\\]*+(?:\\(?![{}]|cup|setminus)[^{}\\]*+|\{[^{}]*+\})*+)\\\}"
+_SETS: Final = re.compile(rf"^\s*{_FINITE_SET}(?:\s*\\(?:cup|setminus)\s*{_FINITE_SET})+\s*$")
+_SET: Final = re.compile(rf"(\\setminus)?\s*{_FINITE_SET}")
 _CASES: Final = re.compile(r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}")
 
 _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
@@ -81,6 +98,8 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("{rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\mathrm{\1}"),
         ("color", r"\\color\s*\{[A-Za-z]*+\}", ""),
         ("frac", r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        ("frac", r"\\frac\s*(?:(\d)|\{([^{}]*)\})\s*(?:(\d)|\{([^{}]*)\})", r"\\frac{\1\2}{\3\4}"),
+        ("hat", r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\\?([ijk])(?:math)?(?![A-Za-z]))", r" \1\2 "),
         ("binom", r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
         ("binom", r"\\binom\s*(\d)\s*(\d)", r"\\binom{\1}{\2}"),
         ("C", r"(?<![A-Za-z\\_^])C\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", r"\\binom{\1}{\2}"),
@@ -101,10 +120,18 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("text", r"\\text\s*\{\s*(?:[Cc]hoice|[Oo]ption)\s+\(?([A-J])\)?\s*\}", r"\\text{\1}"),
         (")", _CHOICE_AND_VALUE, r"\\text{choice \1\2}="),
         ("infinity", r"\\text\s*\{\s*infinity\s*\}|(?<![A-Za-z\\{ ])infinity(?![A-Za-z ])", r"\\infty "),
+        ("oo", r"(?<![A-Za-z\\])oo(?![A-Za-z])", r"\\infty "),
         ("{or}", r"\{or\}", " or "),
+        # Some copies of MATH lost `\\text`.
+        ("{", r"(?:^|(?<=\d))\{([A-Za-z]{2,}[A-Za-z ]*+)\}", r"\\text{\1}"),
         ("pi", r"(?<![A-Za-z\\{])pi(?![A-Za-z])", r"\\pi "),
         ("sqrt", r"(?<![A-Za-z\\])sqrt\s*(\d+)", r"\\sqrt{\1}"),
         ("sqrt", rf"\\?(?<![A-Za-z])sqrt{_IN_PARENTHESES}", r"\\sqrt{\1}"),
+        ("exp", rf"\\?(?<![A-Za-z])exp{_IN_PARENTHESES}", r"e^{\1}"),
+        # `abs(x)=5` is an equation, `|AB|=5` names a length.
+        ("abs", rf"(?<![A-Za-z\\])abs{_IN_PARENTHESES}(?!\s*=)", r"|\1|"),
+        ("a", rf"(?<![A-Za-z\\{{ ])({_GREEK})(?![A-Za-z])", r"\\\1 "),
+        ("R", r"(\\mathbb\s*\{?R\}?)\s*-\s*(?=\\\{)", r"\1\\setminus "),
         ("log", r"\\log\s*_\s*(?:e|\{\s*e\s*\})(?![A-Za-z])", r"\\ln "),
         *(
             (
@@ -117,7 +144,7 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ),
         ("text", _LABEL, r"\\text{\1}="),
         ("mathbb ", r"\\mathbb\s+([A-Z])", r"\\mathbb{\1}"),
-        ("**", r"^\s*\*\*([^*]++)\*\*", r"\1"),
+        ("", r"^\s*(\*\*|__|`|'|\")([^*`'\"]+?)\1?[.\s]*+$", r"\2"),
         ("**", r"\*\*", "^"),
         ("frac", _FRACTION_OF_UNITS, r"\1\\text{\2/\3}\4"),
         ("", r"(?<=\d)(?:st|nd|rd|th)(?![A-Za-z])", ""),
@@ -146,7 +173,11 @@ def usual(text: str) -> str:
     if "!!" in text:
         text = _SEMIFACTORIAL.sub(_semifactorial, text)
     if "Z" in text or "integer" in text:
-        text = _without_integers(text)
+        text = _without_domain(text, _EVERY_INTEGER)
+    if "for " in text or "\\mathbb" in text or "\\forall" in text:
+        text = _without_domain(text, _EVERY_NUMBER)
+    if ("\\cup" in text or "\\setminus" in text) and _SETS.match(text):
+        text = _one_set(text)
     if "\\begin" in text:
         text = _CASES.sub(lambda rows: rows[2].strip().replace("\\\\", ", ").replace("&", ""), text)
     return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text)
@@ -158,18 +189,30 @@ def _ascii(text: str) -> str:
         lambda digits: "^{" + unicodedata.normalize("NFKC", digits[0]).replace("\u2212", "-") + "}", text
     )
     text = _LOWERED.sub(lambda digits: "_{" + unicodedata.normalize("NFKC", digits[0]) + "}", text)
-    text = _VULGAR.sub(_vulgar, text)
+    text = _ROOT.sub(r"\\sqrt{\1}", _VULGAR.sub(_vulgar, text))
     text = _FULL_WIDTH.sub(lambda wide: unicodedata.normalize("NFKC", wide[0]), text).translate(_SIGNS)
     return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
 
 
-def _without_integers(text: str) -> str:
+def _one_set(text: str) -> str:
+    r"""`\{1,3\} \cup \{2\}` as one set."""
+    members: dict[str, None] = {}
+    for less, listed in _SET.findall(text):
+        for member in filter(None, map(str.strip, split_at_commas(listed))):
+            if less:
+                members.pop(member, None)
+            else:
+                members[member] = None
+    return f"\\{{{','.join(members)}\\}}"
+
+
+def _without_domain(text: str, pattern: re.Pattern[str]) -> str:
     r"""`\frac{\pi}{4}+k\pi, k \in \mathbb{Z}` without its last part, which a text may leave out."""
-    domain = _EVERY_INTEGER.search(text)
+    domain = pattern.search(text)
     if domain is None:
         return text
     value = text[: domain.start()].rstrip().removesuffix("\\")
-    return value if re.search(rf"(?<![A-Za-z]){domain[1] or domain[2]}(?![A-Za-z])", value) else text
+    return value if (domain[1] or domain[2]) in _COMMAND.sub("", value) else text
 
 
 def _vulgar(match: re.Match[str]) -> str:

@@ -10,8 +10,10 @@ from typing import Any, Final, TypeVar
 from latex2sympy2_extended.sets import FiniteSet
 from math_verify import grader
 from sympy import (
+    Abs,
     Add,
     Basic,
+    Dummy,
     Eq,
     Expr,
     Float,
@@ -19,10 +21,13 @@ from sympy import (
     Intersection,
     MatrixBase,
     MatrixExpr,
+    Pow,
     S,
     UnevaluatedExpr,
     Union,
     expand,
+    expand_log,
+    log,
     nan,
     simplify,
     zoo,
@@ -114,6 +119,23 @@ def equal(gold: Any, answer: Any) -> bool:
         return True
     repeats = any(isinstance(value, FiniteSet) and len(_listed(value)) > len(value.args) for value in (gold, answer))
     return _defined(gold) and _defined(answer) and (not repeats or one_to_one(_listed(gold), _listed(answer), equal))
+
+
+def equal_for_positive(gold: Any, answer: Any) -> bool:
+    """Whether two expressions with roots, logarithms or powers of symbols are equal where all symbols are positive."""
+    if not (isinstance(gold, Expr) and isinstance(answer, Expr)) or not gold.free_symbols | answer.free_symbols:
+        return False
+    if (gold.free_symbols != answer.free_symbols) or not any(map(_needs_a_sign, (gold, answer))):
+        return False
+    positive = {symbol: Dummy(symbol.name, positive=True) for symbol in gold.free_symbols}
+    difference = _or_nothing(lambda: [simplify(expand_log((gold - answer).subs(positive)))])
+    return difference == [0]
+
+
+def _needs_a_sign(value: Expr) -> bool:
+    return (
+        not value.has(Abs) and any(not power.exp.is_Integer and power.base.free_symbols for power in value.atoms(Pow))
+    ) or any(function.free_symbols for function in value.atoms(log))
 
 
 def _listed(value: Basic | MatrixBase) -> list[Any]:

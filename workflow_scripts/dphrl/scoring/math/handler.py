@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from dphrl.scoring.math.answers import expand_exponents
 from dphrl.scoring.math.forms import DEGREE
+from dphrl.scoring.math.letters import distinct
 from dphrl.scoring.math.members import AND, Member, is_set
 from dphrl.scoring.math.objections import compare
 from dphrl.scoring.math.relations import symbols
@@ -25,6 +26,8 @@ _LETTER: Final = r"\\omicron"
 _SIGNS: Final = str.maketrans("", "", DEGREE + CURRENCY)
 _IN: Final = re.compile(r"\\in(?![A-Za-z])")
 _GOLDS: Final = 64
+# Half a unit of the last digit is no binary number.
+_ROUNDING: Final = 1 + 1e-12
 
 
 class _TimeUpError(BaseException):
@@ -44,12 +47,20 @@ class MathHandler:
         import math_verify
         from sympy.core.cache import clear_cache
 
-        from dphrl.scoring.math.guards import complex_value, equal, guard, one_to_one, solutions, union
+        from dphrl.scoring.math.guards import (
+            complex_value,
+            equal,
+            equal_for_positive,
+            guard,
+            one_to_one,
+            solutions,
+            union,
+        )
 
         logging.disable(logging.CRITICAL)
         self._library = math_verify
         self._equal, self._one_to_one, self._solutions, self._union = equal, one_to_one, solutions, union
-        self._complex = complex_value
+        self._complex, self._equal_for_positive = complex_value, equal_for_positive
         default = math_verify.LatexExtractionConfig()
         # Units and inner boxes are dropped by rules, never by the library.
         strict = replace(default.normalization_config, units=False, boxed="none")
@@ -100,9 +111,14 @@ class MathHandler:
             return _reply(gold, self._library.verify(gold, answer, timeout_seconds=None), None, answer)
         tolerance = task["tolerance"]
         if task["prose"]:
-            answer = self._library.parse(_GAMMA.sub(_LETTER, task["answer"]), self._prose, parsing_timeout=None)
+            read = self._library.parse(_GAMMA.sub(_LETTER, task["answer"]), self._prose, parsing_timeout=None)
+            answer = [self._complex(value) for value in read]
             return _reply(gold, self._same(gold, answer, tolerance), None, answer)
-        golds, answers = ([Member(text, len(texts) > 1) for text in texts] for texts in task["members"])
+        wanted, left = task["members"]
+        gold_text, answer_text, *parts = distinct([task["gold"], task["answer"], *wanted, *left])
+        task = task | {"gold": gold_text, "answer": answer_text}
+        golds = [Member(text, len(wanted) > 1) for text in parts[: len(wanted)]]
+        answers = [Member(text, len(left) > 1) for text in parts[len(wanted) :]]
         if len(golds) == len(answers):
             equal = self._one_to_one(golds, answers, lambda gold, answer: self._pair(gold, answer, tolerance))
         else:
@@ -230,10 +246,12 @@ class MathHandler:
     def _same(self, gold: list[Any], answer: list[Any], tolerance: float | None) -> bool:
         if any(self._equal(wanted, reading) for wanted, reading in product(gold, answer)):
             return True
+        if any(map(self._equal_for_positive, gold[:1], answer[:1])):
+            return True
         if tolerance is None or not gold or not answer:
             return False
         try:
-            return bool(abs((gold[0] - answer[0]).evalf()) <= tolerance)
+            return bool(abs((gold[0] - answer[0]).evalf()) <= tolerance * _ROUNDING)
         except (MemoryError, RecursionError):
             raise
         except Exception:

@@ -19,7 +19,7 @@ from dphrl.scoring.math.units import agree
 _HIDDEN: Final = re.compile(r"\\(?:[hv]?phantom|[bx]?cancel|sout|boxed|fbox|label|tag|href|footnote)(?![A-Za-z])")
 _MARK: Final = re.compile(
     r"(?<=[A-Za-z})\]'])'|\^\s*(?:\{\s*)?(?:T|\\top|\\(?:text|mathrm|mathsf)\{T\}|\\dagger|\*)\s*(?=\}|$|[^A-Za-z])|"
-    r"\\Pi(?![A-Za-z])|\\(?:long)?(?:left|right|leftright|Left|Right|Leftright|up|down)arrow(?![A-Za-z])"
+    r"\\Pi(?![A-Za-z])|\\(?:iff|implies)(?![A-Za-z])|\\(?:long)?(?:left|right|leftright|Left|Right|Leftright|up|down)arrow(?![A-Za-z])"
 )
 _OPERATOR: Final = re.compile(
     r"\\(?:[io]*int|sum|prod|lim|det|gcd|lcm|max|min)(?![A-Za-z])|\\begin\s*\{vmatrix\}|"
@@ -32,6 +32,10 @@ _DOUBT: Final = re.compile(
     re.IGNORECASE,
 )
 _LETTER_OF_CHOICE: Final = re.compile(r"[({]*([A-J])[)},.]*")
+_DESCRIBED_CHOICE: Final = re.compile(
+    r"(?:\\text[a-z]*\s*\{)?\s*\(?([A-J])[):.]+[\s}]*(?:\\text\s*\{\s*)?(?=.*[A-Za-z]{3})[A-Za-z].*"
+)
+_CHOICE: Final = re.compile(r"(?<![A-Za-z])[A-J][):.]")
 _INDEX: Final = re.compile(r"[\d{}\s]")
 _ADJACENT: Final = re.compile(r"(?<![\w.}\\{^])\d++(?:\.\d*+)?(?:\s+|\s*\{\s*)\.?\d")
 _MIXED: Final = re.compile(r"\d+\s+\d+\s*/\s*\d+")
@@ -44,7 +48,7 @@ def compare(gold: Member, answer: Member, tolerance: Fraction | None = None) -> 
         return is_near(gold.decimal, answer.decimal, tolerance, gold.text + answer.text)
     if gold.whole == answer.whole or (gold.sides.name, gold.quantities) == (answer.sides.name, answer.quantities):
         return True
-    if "choice" in gold.text + answer.text and (_chooses(gold, answer) or _chooses(answer, gold)):
+    if _chooses(gold, answer) or _chooses(answer, gold):
         return True
     objection = next((name for name, objects in RULES.items() if objects(gold, answer)), None)
     if objection:
@@ -64,9 +68,14 @@ def compare(gold: Member, answer: Member, tolerance: Fraction | None = None) -> 
 
 
 def _chooses(letter: Member, answer: Member) -> bool:
-    r"""`\textbf{(B) }7` for B."""
+    r"""`\textbf{(B) }7` and `(B) a text` for B."""
     choice = _LETTER_OF_CHOICE.fullmatch(letter.whole)
-    return choice is not None and answer.sides.name == f"\\text{{choice {choice[1]}}}"
+    if choice is None:
+        return False
+    described = _DESCRIBED_CHOICE.fullmatch(answer.text)
+    if described and len(_CHOICE.findall(answer.text)) == 1 and not _DOUBT.search(answer.text):
+        return choice[1] == described[1]
+    return answer.sides.name == f"\\text{{choice {choice[1]}}}"
 
 
 def is_near(gold: Fraction, answer: Fraction, error: Fraction | None, digits: str) -> bool:

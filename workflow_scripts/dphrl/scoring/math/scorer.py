@@ -1,5 +1,6 @@
 r"""The maths scorer: compares the answer in a response with the gold answer by value."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -26,6 +27,7 @@ from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool, PooledScorer
 
 _GRACE_SECONDS: Final = 0.8
+_DOLLAR: Final = re.compile(r"\\?\$")
 # Answers that say nothing; no gold that the audit knows is one of them.
 _CONSTANTS: Final = ("0=1", "x=x", r"\phantom{1}")
 
@@ -213,7 +215,7 @@ def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
             f"ground truth {index}: expected a finite number under tolerance, found {tolerance!r}"
         ) from None
     written = ", ".join(gold_answer(text) for text in texts)
-    return _Gold(clean(written), allowed, clean(str(truth.get("unit") or "")), written.replace("$", ""))
+    return _Gold(clean(written), allowed, clean(str(truth.get("unit") or "")), _DOLLAR.sub("", written))
 
 
 def _text(item: object) -> str | None:
