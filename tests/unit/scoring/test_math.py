@@ -262,6 +262,18 @@ def test_prose_is_left_to_math_verify() -> None:
     assert verdicts[3].extracted == "8"
 
 
+def test_a_complex_number_in_a_sentence_is_read() -> None:
+    with MathScorer(answer="final") as scorer:
+        verdicts = scorer.score(["The answer is $2 + 3i$.", "The answer is $2 + 4i$."], [{"answer": "2+3i"}] * 2)
+    assert [verdict.verdict for verdict in verdicts] == ["correct", "wrong"]
+
+
+def test_a_gold_in_dollars_is_read_by_the_published_comparison() -> None:
+    with MathScorer(comparison="published") as scorer:
+        verdicts = scorer.score([r"\boxed{40}", r"\boxed{41}"], [{"answer": r"\$40"}] * 2)
+    assert [verdict.verdict for verdict in verdicts] == ["correct", "wrong"]
+
+
 def test_a_gold_that_is_only_text_is_compared_as_text_and_says_so(scorer: MathScorer) -> None:
     gold = {"answer": "$t(0,4]$"}
     boxed = [r"\boxed{t(0, 4]}", r"\boxed{(0,4]}"]

@@ -510,6 +510,9 @@ RIGHT = {
         \frac78 \approx 0.88 ## \frac78
         \text{neither} ## {neither}
         440\text{ cm}^2 ## 440{cm}^2
+        440 {cm}^2 ## 440
+        2{ab} ## 2ab
+        \{1\}\cup\{2\} ## 1,2
     """,
     "solutions": r"""
         2x=2\cdot #1 ## #1

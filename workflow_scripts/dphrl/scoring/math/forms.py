@@ -123,7 +123,7 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("oo", r"(?<![A-Za-z\\])oo(?![A-Za-z])", r"\\infty "),
         ("{or}", r"\{or\}", " or "),
         # Some copies of MATH lost `\\text`.
-        ("{", r"(?:^|(?<=\d))\{([A-Za-z]{2,}[A-Za-z ]*+)\}", r"\\text{\1}"),
+        ("{", r"(?:^|(?<=\d))\s*\{([mck]m|kg|ft|in|[A-Za-z]{4,}[A-Za-z ]*+)\}", r"\\text{\1}"),
         ("pi", r"(?<![A-Za-z\\{])pi(?![A-Za-z])", r"\\pi "),
         ("sqrt", r"(?<![A-Za-z\\])sqrt\s*(\d+)", r"\\sqrt{\1}"),
         ("sqrt", rf"\\?(?<![A-Za-z])sqrt{_IN_PARENTHESES}", r"\\sqrt{\1}"),
