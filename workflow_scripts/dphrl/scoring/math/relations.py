@@ -120,8 +120,8 @@ def names_agree(gold: str, answer: str) -> bool:
 
     Of words, one name may have more than the other.
     """
-    words, others = map(_words, (gold, answer))
-    if words and others and not (words <= others or words >= others):
+    gold_words, answer_words = _words(gold), _words(answer)
+    if gold_words and answer_words and not (gold_words <= answer_words or gold_words >= answer_words):
         return False
     gold, answer = (_LETTERS_IN_TEXT.sub(r"\1", _SPACE.sub("", name)) for name in (gold, answer))
     if all(name.startswith("(") for name in (gold, answer)) or all(map(_CHOICE.fullmatch, (gold, answer))):
