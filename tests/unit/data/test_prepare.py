@@ -100,7 +100,7 @@ def test_a_dataset_without_a_single_prompt_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("row", "detail"),
     [
-        (sql(None), "expected prompt or messages or question or problem, found only 'db_id, gold_sql'"),
+        (sql(None), "expected prompt or messages or question, found only 'db_id, gold_sql'"),
         (sql("a", messages=[]), "expected either prompt or messages, found both"),
         (sql(3), "prompt: expected text or a list of messages, found 3"),
         (
@@ -112,7 +112,7 @@ def test_a_dataset_without_a_single_prompt_is_an_error() -> None:
         (sql("a", gold=""), "gold_sql: expected text, found ''"),
         (sql("a", comparison="set"), "comparison: expected one of spider, bird, strict, found 'set'"),
         (sql(None, question="q"), "question: its prompt needs the schema, but there is no folder of databases"),
-        ({"prompt": "a", "db_id": "d"}, "expected gold_sql or query or SQL, found only 'prompt, db_id'"),
+        ({"prompt": "a", "db_id": "d"}, "expected gold_sql, found only 'prompt, db_id'"),
     ],
 )
 def test_malformed_sql_rows_say_why(row: dict[str, Any], detail: str) -> None:
@@ -122,7 +122,7 @@ def test_malformed_sql_rows_say_why(row: dict[str, Any], detail: str) -> None:
 @pytest.mark.parametrize(
     ("row", "detail"),
     [
-        ({}, "expected answer or target or final_answer or solution, found only 'prompt'"),
+        ({}, "expected answer or solution, found only 'prompt'"),
         ({"answer": True}, "answer: expected text or a number, found True"),
         ({"answer": " "}, "answer: expected text, found ' '"),
         ({"final_answer": []}, "final_answer: expected an answer, found []"),

@@ -173,10 +173,10 @@ def test_a_question_without_an_id_is_named_by_its_text(tmp_path):
         diagnose(files, k=4)
 
 
-def test_the_fields_of_a_file_without_verdicts_are_listed_with_the_nearest(tmp_path):
+def test_the_fields_of_a_file_without_verdicts_are_listed(tmp_path):
     row = {"question": "q", "text": "t", "metric": {"scores": [0.5]}}
     file = read_samples(lines(tmp_path / "a.jsonl", row))
-    with pytest.raises(SourceError, match=r"question, text, metric\.scores \(nearest: --map correct=metric\.scores\)"):
+    with pytest.raises(SourceError, match=r"--map correct=FIELD.*question, text, metric\.scores"):
         join([file, file])
 
 

@@ -227,7 +227,7 @@ def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[
             [{"chat": "How many?", "seven": 7}],
             (),
             "my.jsonl: its fields are chat, seven, and no task has them (sql: expected db_id, found only 'chat, seven';"
-            " math: expected answer or target or final_answer or solution, found only 'chat, seven'). Name them, for "
+            " math: expected answer or solution, found only 'chat, seven'). Name them, for "
             "instance --field question=THEIRS",
         ),
         (

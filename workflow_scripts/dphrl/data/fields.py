@@ -1,4 +1,4 @@
-"""Fields of a dataset's rows, under our names or the names in known datasets."""
+"""Fields of rows, under our names or the names in files of others."""
 
 import json
 from collections import ChainMap
@@ -10,18 +10,33 @@ from dphrl.config.blocks.data import FieldName
 Row = Mapping[str, Any]
 Renames = Mapping[str, str | Sequence[str]]
 
-# `problem` is MATH's, `query` and `hardness` Spider's, `SQL` and `difficulty` BIRD's, `cmp_method` DPH-RL's, `target`
-# verl's for MATH, `final_answer` and `error` OlympiadBench's.
-_OTHER_NAMES: Final[dict[FieldName, tuple[str, ...]]] = {
-    "question": ("problem",),
-    "gold_sql": ("query", "SQL"),
-    "comparison": ("cmp_method",),
-    "answer": ("target", "final_answer"),
-    "tolerance": ("error",),
-    "level": ("difficulty", "hardness"),
+# Our name of a field -> its names in files of datasets, golds and samples; the first with a value counts. Golds come
+# before `answer`, which is the model's in some files of samples. Of questions there are only names that mean nothing
+# else: `query` is the gold of Spider, `instruction` and `input` are two parts of one question.
+NAMES: Final[dict[str, tuple[str, ...]]] = {
+    **{name: (name,) for name in get_args(FieldName)},
+    "question_id": (
+        *("question_id", "prompt_id", "source_index", "id", "idx", "index", "qid", "uid", "unique_id", "problem_id"),
+        *("task_id", "doc_id", "example_id", "instance_id"),
+    ),
+    "question": ("question", "problem"),
+    "answer": (
+        *("gold", "gold_answer", "expected_answer", "reference_answer", "answer", "target", "final_answer", "gt"),
+    ),
+    "gold_sql": ("gold_sql", "query", "SQL"),
+    "comparison": ("comparison", "cmp_method"),
+    "tolerance": ("tolerance", "error"),
+    "level": ("level", "difficulty", "hardness", "category", "subject"),
+    "cluster": ("cluster", "db_id", "gold.db_id"),
+    "text": (
+        *("text", "response", "responses", "completion", "completions", "output", "outputs"),
+        *("generation", "generations", "prediction", "predictions", "model_response", "model_output"),
+    ),
+    "correct": ("correct", "is_correct", "corrects", "passed", "is_passed", "acc", "accuracy", "match"),
+    "score": ("score", "scores", "reward", "rewards"),
+    "n": ("n", "num_samples", "n_samples", "total"),
+    "c": ("c", "num_correct", "n_correct", "correct_count"),
 }
-# Our name of a field -> its names in the datasets. The first name in a row counts.
-NAMES: Final[dict[str, tuple[str, ...]]] = {name: (name, *_OTHER_NAMES.get(name, ())) for name in get_args(FieldName)}
 
 
 class MalformedError(ValueError):
@@ -37,9 +52,10 @@ class Fields:
     """
 
     def __init__(self, renames: Renames) -> None:
-        unknown = sorted(set(renames) - set(NAMES))
+        unknown = sorted(set(renames) - {*get_args(FieldName)})
         if unknown:
-            raise ValueError(f"fields: unknown {', '.join(unknown)}: expected some of {', '.join(NAMES)}")
+            expected = ", ".join(get_args(FieldName))
+            raise ValueError(f"fields: unknown {', '.join(unknown)}: expected some of {expected}")
         self._names = {**NAMES, **{name: (theirs,) for name, theirs in renames.items() if isinstance(theirs, str)}}
         self._joined = {name: tuple(theirs) for name, theirs in renames.items() if not isinstance(theirs, str)}
 
@@ -70,7 +86,8 @@ class Fields:
         return MalformedError(f"expected {wanted}, found only {show(present)}")
 
     def _written(self, name: FieldName) -> str:
-        return " and ".join(self._joined[name]) if name in self._joined else " or ".join(self._names[name])
+        own = self._names[name] == NAMES[name]
+        return " and ".join(self._joined.get(name, (name,) if own else self._names[name]))
 
 
 def text(name: str, value: Any) -> str:

@@ -8,12 +8,13 @@ from itertools import accumulate
 from operator import methodcaller
 from typing import Any, Final
 
-from dphrl.config.errors import nearest, show
-from dphrl.data.records import Record
+from dphrl.config.errors import show
+from dphrl.data.records import Record, leaves, names_of
 
 _RIGHT: Final = frozenset({"c", "correct", "right", "pass", "passed", "true", "1"})
 _WRONG: Final = frozenset({"i", "incorrect", "wrong", "n", "fail", "failed", "timeout", "false", "0"})
 _CUT: Final = frozenset({"length", "max_tokens", "model_length"})
+_ABSENT: Final = object()
 
 
 class FieldError(ValueError):
@@ -36,19 +37,21 @@ class Field:
 
     def is_in(self, record: Record) -> bool:
         """Whether the field is in a record. A null counts, and so does a field inside a null or empty object."""
-        return any(name in record or _has(record, name) for name in self._names)
+        return any(name in record or _nested(record, name.split(".")) is not _ABSENT for name in self._names)
 
     def _first(self, record: Record) -> Any:
         for name in self._names:
             value = record.get(name)
             if value is None and name in self._starts and not self._starts[name].isdisjoint(record):
-                value = _nested(record, name)
-            if value is not None:
+                value = _nested(record, name.split("."))
+            if value is not None and value is not _ABSENT:
                 return value
         return None
 
-    def expected(self, what: str, found: Any) -> FieldError:
-        return FieldError(f"{self}: expected {what}, found {'nothing' if found is None else show(found)}")
+    def expected(self, what: str, found: Any, advice: str = "") -> FieldError:
+        inner = names_of({name: None for name in leaves({str(self): found}) if name != str(self)})
+        held = f" (it holds {inner}: --map names one)" if inner else ""
+        return FieldError(f"{self}: expected {what}, found {'nothing' if found is None else show(found)}{held}{advice}")
 
 
 def responses_of(field: Field, value: Any) -> list[str]:
@@ -89,42 +92,11 @@ def truth_of(field: Field, value: Any) -> bool | None:
         word = value.strip().lower()
         if word in _RIGHT or word in _WRONG:
             return word in _RIGHT
-    if isinstance(value, dict) and value:
-        numbers = (name for name, number in value.items() if isinstance(number, bool | int | float))
-        inner = next(numbers, next(iter(value)))
-        raise FieldError(f"{field}: expected 0 or 1, found {show(value)}: --map score={field}.{inner}")
-    raise FieldError(
-        f"{field}: expected 0 or 1, true or false, found {show(value)}: with --threshold T a response is correct if "
-        "its score is at least T; or name a field that says it, --map correct=FIELD"
+    advice = (
+        ": with --threshold T a response is correct if its score is at least T; or name a field that says it, "
+        "--map correct=FIELD"
     )
-
-
-def likely_verdict(fields: Record) -> str | None:
-    """The field with the name most like `correct` or `score` whose value could be one."""
-    names = {name.rpartition(".")[2]: name for name, value in fields.items() if _could_judge(value)}
-    near = next(filter(None, (nearest(ours, names) for ours in ("correct", "score"))), None)
-    return names[near] if near else None
-
-
-def _could_judge(value: Any) -> bool:
-    verdict = value[0] if isinstance(value, list) and value else value
-    if isinstance(verdict, str):
-        return verdict.strip().lower() in _RIGHT | _WRONG
-    return isinstance(verdict, int | float)
-
-
-def is_verdict(value: Any) -> bool:
-    """Whether a value says right or wrong by itself. A letter or a digit as text does not: it may be an answer."""
-    if isinstance(value, str):
-        return len(value) > 1 and _could_judge(value)
-    return isinstance(value, bool | int | float) and value in (0, 1)
-
-
-def could_be_text(value: Any) -> bool:
-    """Whether a value may be a question or responses: a text, the messages of a chat, or a list of these."""
-    if isinstance(value, list):
-        return all("content" in inner if isinstance(inner, dict) else could_be_text(inner) for inner in value)
-    return isinstance(value, str)
+    raise field.expected("0 or 1, true or false", value, advice)
 
 
 def at_least(threshold: float) -> Callable[[Field, Any], bool | None]:
@@ -204,46 +176,25 @@ def _content(field: Field, content: Any) -> str:
     return content
 
 
-def _has(record: Record, name: str) -> bool:
-    """Whether each step of a name is there, up to a null or an empty value."""
-    value: Any = record
-    parts = name.split(".")
-    while parts:
-        if value in (None, {}, []) and value is not record:
-            return True
-        if parts[0] == "*" and isinstance(value, list):
-            value, parts = value[0], parts[1:]
-            continue
-        place = _place(value, parts)
-        if place is None:
-            return False
-        value, parts = value[place[0]], parts[place[1] :]
-    return True
+def _nested(value: Any, parts: Sequence[str]) -> Any:
+    """The value under the parts of a name; `*` leads into all objects of a list. `_ABSENT` where a part is missing.
 
-
-def _nested(record: Any, name: str) -> Any:
-    """The value under a name with dots; under `*`, the list of the values in all objects; None without."""
-    value: Any = record
-    parts = name.split(".")
+    Everything is null inside of a null or an empty value.
+    """
     while parts:
-        if parts[0] == "*" and isinstance(value, list):
-            rest = ".".join(parts[1:])
-            return [_nested(inner, rest) if rest else inner for inner in value]
-        place = _place(value, parts)
-        if place is None:
+        if value is None or value == {} or value == []:
             return None
-        value, parts = value[place[0]], parts[place[1] :]
+        if parts[0] == "*" and isinstance(value, list):
+            values = [_nested(inner, parts[1:]) for inner in value]
+            absent = all(inner is _ABSENT for inner in values)
+            return _ABSENT if absent else [None if inner is _ABSENT else inner for inner in values]
+        if isinstance(value, list) and parts[0].isdecimal() and int(parts[0]) < len(value):
+            value, parts = value[int(parts[0])], parts[1:]
+            continue
+        # A key may have dots, such as a temperature.
+        joined = ((".".join(parts[:size]), size) for size in range(1, len(parts) + 1))
+        key, size = next(((key, size) for key, size in joined if isinstance(value, dict) and key in value), ("", 0))
+        if not size:
+            return _ABSENT
+        value, parts = value[key], parts[size:]
     return value
-
-
-def _place(value: Any, parts: Sequence[str]) -> tuple[Any, int] | None:
-    """The key or index of the next step, and how many parts it takes: a key may have dots, such as a temperature."""
-    if isinstance(value, dict):
-        # Nearly every key is one part: no joined keys for a million rows.
-        if parts[0] in value:
-            return parts[0], 1
-        keys = ((".".join(parts[:size]), size) for size in range(2, len(parts) + 1))
-        return next(((key, size) for key, size in keys if key in value), None)
-    if isinstance(value, list) and parts[0].isdecimal() and int(parts[0]) < len(value):
-        return int(parts[0]), 1
-    return None

@@ -31,12 +31,13 @@ from dphrl.data.sample_formats import (
     recognise,
     score_field,
 )
-from dphrl.data.sample_hints import nearest_fields
 
 _AT_ONCE: Final = 16_384
 # A model that samples hardly writes a text of this length twice.
 _LONG: Final = 200
 _NAMED: Final = 3
+_FORMS: Final = frozenset({"text", "n", "c"})
+_VERDICTS: Final = frozenset({"correct", "score", "n", "c"})
 # test_qwen25-math-cot_-1_seed0_t0.6_s0_e-1.jsonl
 _QWEN_NAME: Final = re.compile(r"_seed\d+_t(\d+(?:\.\d+)?)_s\d+_e-?\d+$")
 
@@ -99,11 +100,11 @@ def read_samples(
     first = head[2]
     file_format = FORMATS[format] if format else recognise(path, first, mapping)
     absent = {name: theirs for name, theirs in mapping.items() if not Field((theirs,)).is_in(first)}
-    if absent and file_format.name == PLAIN.name:
+    if absent and file_format is PLAIN:
         raise _no_such_field(path, first, absent)
     mapping = {name: theirs for name, theirs in mapping.items() if name not in absent}
     score = score_field(path, file_format, first, mapping)
-    reader = Reader(_names(path, file_format, score, mapping, threshold), threshold)
+    reader = Reader(_names(path, file_format, score, first, mapping, threshold), threshold)
     shown = tqdm(chain([head], records), desc=path.name, unit=" rows", delay=2, disable=None, leave=False)
     kept = _Kept(file_format)
     rows = _table(iter(shown), kept, reader)
@@ -114,7 +115,7 @@ def read_samples(
     notes = [*other, *kept.notes(), *_of_reader(reader, score)]
     if rows.is_empty():
         raise SourceError("; ".join([f"{path}: found no samples", *notes]))
-    notes += _notes_of(rows, first, file_format)
+    notes += _notes_of(rows, file_format)
     if file_format is DPHRL:
         rows = _in_databases(path, rows)
     rows = rows.drop(name for name in CLASSES[1:] if name in rows.columns and not rows[name].count())
@@ -145,20 +146,25 @@ def _no_such_field(path: Path, record: Record, absent: Mapping[str, str]) -> Sou
 
 
 def _names(
-    path: Path, known: Format, score: str | None, mapping: Mapping[str, str], threshold: float | None
+    path: Path,
+    known: Format,
+    score: str | None,
+    first: Record,
+    mapping: Mapping[str, str],
+    threshold: float | None,
 ) -> dict[str, tuple[str, ...]]:
     """Our field -> its names in this file."""
     names = {**known.names, **({"score": (score,)} if score else {})}
-    if "correct" in mapping or "score" in mapping:
-        # A verdict that the user names replaces both of the format.
-        names = {name: theirs for name, theirs in names.items() if name not in ("correct", "score")}
+    if known is PLAIN:
+        # The first object says which names the file has, and whether it has texts, verdicts alone, or counts.
+        present = {name: tuple(one for one in theirs if Field((one,)).is_in(first)) for name, theirs in names.items()}
+        names = {name: present[name] or (name,) for name in names if name not in _FORMS or present[name]}
+    if mapping.keys() & _VERDICTS:
+        # A verdict that the user names replaces all verdicts of the format.
+        names = {name: theirs for name, theirs in names.items() if name not in _VERDICTS}
     names |= {name: (theirs,) for name, theirs in mapping.items()}
-    silent = not names.keys() & {"text", "correct", "score"} and not {"n", "c"} <= names.keys()
-    missing = [
-        what for what, wanted in (("text", silent), ("score", threshold is not None)) if wanted and what not in names
-    ]
-    if missing:
-        raise SourceError(f"{path}: which field is the {missing[0]}? Say --map {missing[0]}=FIELD")
+    if threshold is not None and "score" not in names:
+        raise SourceError(f"{path}: which field is the score? Say --map score=FIELD")
     return names
 
 
@@ -267,16 +273,14 @@ def _metadata(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _notes_of(rows: pl.DataFrame, first: Record, known: Format) -> Iterator[str]:
+def _notes_of(rows: pl.DataFrame, known: Format) -> Iterator[str]:
     """Notes on the samples of a file; `sample_index` is still the number in the file, null without a number."""
     # Copies of extracted answers are no surprise.
     extracted = known is DPHRL
     total = f"{rows.height:,} responses"
     empty = int(rows["text"].str.strip_chars().eq("").sum())
     if empty == rows.height:
-        near = nearest_fields(leaves(first), known.names).get("text", "FIELD")
-        is_likely = near != "FIELD" and near not in known.names.get("gold", ())
-        yield "no texts: nothing is said about variety" + (f" (nearest: --map text={near})" if is_likely else "")
+        yield "no texts: nothing is said about variety; --map text=FIELD names the responses"
     elif empty:
         yield f"{empty:,} of {total} {'have no extracted answer' if extracted else 'are empty'}"
     repeated = int(rows.select("question_id", "sample_index").drop_nulls().is_duplicated().sum())

@@ -1,15 +1,14 @@
 """Formats of known tools: by which fields a file is recognised, and where each of our fields is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from dphrl.data.fields import NAMES
 from dphrl.data.records import Record, SourceError, leaves, names_of
-from dphrl.data.sample_fields import could_be_text
-from dphrl.data.sample_hints import nearest_fields
 
 # Columns of `SampleFile.rows`, in this order.
 COLUMNS: Final[dict[str, pl.DataType]] = {
@@ -28,21 +27,7 @@ CLASSES: Final = ("answer_class", "program_class")
 
 # The fields that `--map` can name. `text` is a response or a list; with a list, `correct`, `score`, `truncated` and
 # `finish_reason` may be lists too. Rows without text have `correct`, or n samples of which c are right.
-OUR_FIELDS: Final = (
-    "question_id",
-    "question",
-    "sample_index",
-    "text",
-    "correct",
-    "score",
-    "gold",
-    "level",
-    "cluster",
-    "truncated",
-    "finish_reason",
-    "n",
-    "c",
-)
+OUR_FIELDS: Final = (*COLUMNS, "score", "finish_reason", "n", "c")
 SETTINGS: Final = ("temperature", "top_p", "max_tokens", "grader", "model")
 
 
@@ -59,7 +44,7 @@ class Format:
     name: str
     needs: tuple[tuple[str, ...], ...]
     names: Mapping[str, tuple[str, ...]]
-    settings: Mapping[str, tuple[str, ...]]
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     error: str | None = None
     part: str | None = None
 
@@ -74,7 +59,6 @@ VERL: Final = Format(
     name="verl",
     needs=(("input",), ("output",), ("score",)),
     names={"question": ("input",), "text": ("output",), "score": ("score",), "gold": ("gts",)},
-    settings={},
     part="step",
 )
 
@@ -90,7 +74,6 @@ DPHRL: Final = Format(
         "correct": ("correct",),
         **{name: (name,) for name in CLASSES},
     },
-    settings={},
 )
 
 # `save_results_samples` in lm_eval/loggers/evaluation_tracker.py and `SampleResult` in lm_eval/result_schema.py: one
@@ -131,7 +114,6 @@ QWEN_MATH: Final = Format(
         "cluster": ("db_id",),
         "finish_reason": ("finish_reason",),
     },
-    settings={},
 )
 
 # `state_to_output` and `save_outputs` of verifiers: results.jsonl, next to metadata.json with the settings; prompt and
@@ -168,103 +150,72 @@ TRL: Final = Format(
     name="trl",
     needs=(("prompt",), ("completion",), ("step", "advantage")),
     names={"question": ("prompt",), "text": ("completion",)},
-    settings={},
     part="step",
 )
 
-# Our own names, the names in recorded answers (docs/replay.md), and all names of `--map`.
+# https://github.com/open-thought/reasoning-gym (eval/eval.py): completions of a question, or one response in the row.
+REASONING_GYM: Final = Format(
+    name="reasoning-gym",
+    needs=(("question",), ("expected_answer",), ("completions", "full_model_response")),
+    names={
+        "question": ("question",),
+        "text": ("completions.*.full_model_response", "full_model_response"),
+        "score": ("completions.*.score", "score"),
+        "gold": ("expected_answer",),
+    },
+)
+
+# All names of the table of synonyms.
 PLAIN: Final = Format(
     name="plain",
-    needs=(("text", "response", "responses"), ("question_id", "question", "prompt_id", "source_index")),
+    needs=(
+        (*NAMES["question_id"], *NAMES["question"], "prompt"),
+        (*NAMES["text"], *NAMES["correct"], *NAMES["score"], *NAMES["c"]),
+    ),
     names={
-        **{name: (name,) for name in OUR_FIELDS},
-        "question_id": ("question_id", "prompt_id", "source_index"),
-        "text": ("text", "response", "responses"),
-        "cluster": ("cluster", "db_id", "gold.db_id"),
+        **{name: NAMES.get(name, (name,)) for name in OUR_FIELDS},
+        "question": (*NAMES["question"], "prompt"),
+        "gold": ("ground_truth", *NAMES["answer"]),
     },
     settings={name: (name,) for name in SETTINGS},
 )
 
-FORMATS: Final = {format.name: format for format in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, DPHRL, PLAIN)}
+# Recorded answers (docs/replay.md): a row has a response or several.
+RECORDED: Final = replace(
+    PLAIN,
+    name="recorded",
+    needs=(("source_index", "prompt_id"), ("response", "responses")),
+    names={
+        **{name: (name,) for name in OUR_FIELDS},
+        "question_id": ("source_index", "prompt_id"),
+        "text": ("response", "responses"),
+        "cluster": NAMES["cluster"],
+    },
+)
 
-# Names of our fields in files of no tool that is listed here, in order of preference.
-_USUAL: Final[dict[str, tuple[str, ...]]] = {
-    "question_id": (
-        *("question_id", "prompt_id", "source_index", "id", "idx", "index", "qid", "uid", "unique_id", "problem_id"),
-        *("task_id", "doc_id", "example_id", "instance_id"),
-    ),
-    "question": ("question", "problem", "prompt", "query", "input", "instruction"),
-    "text": (
-        *("text", "response", "responses", "completion", "completions", "output", "outputs", "generation"),
-        *("generations", "prediction", "predictions", "full_model_response", "model_response", "model_output", "code"),
-    ),
-    "correct": ("correct", "is_correct", "corrects", "passed", "is_passed", "acc", "accuracy", "match"),
-    "score": ("score", "scores", "reward", "rewards"),
-    "gold": ("gold", "gold_answer", "expected_answer", "ground_truth", "reference_answer", "answer", "target", "gt"),
-    "level": ("level", "difficulty", "category", "subject"),
-    "cluster": ("cluster", "db_id"),
-    "n": ("n", "num_samples", "n_samples", "total"),
-    "c": ("c", "num_correct", "n_correct", "correct_count"),
+FORMATS: Final = {
+    format.name: format for format in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, DPHRL, REASONING_GYM, RECORDED, PLAIN)
 }
-_JUDGE: Final = ("correct", "score")
 
 _NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
 
 
 def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
-    """The format of a file by its first object; a plain one by usual names, also of lists of objects within a row.
+    """The format of a file by its first object; a plain file where the user names fields.
 
     Raises:
-        SourceError: it is in no known format, and `mapping` does not name the responses and questions.
+        SourceError: it is in no known format, and `mapping` is empty.
     """
     for format in FORMATS.values():
         if format.fits(record):
-            return _with_usual_names(record) if format is PLAIN else format
-    names = _usual_names(record)
-    named = names.keys() | mapping.keys()
-    judged = bool(named & {*_JUDGE}) or {"n", "c"} <= named
-    if named & {"question_id", "question"} and ("text" in mapping or judged):
-        return replace(PLAIN, names={**names, **{name: (name,) for name in SETTINGS}})
-    fields = leaves(record)
-    hints = [f"--map {ours}={near}" for ours, near in nearest_fields(fields, names).items()]
+            return format
+    if mapping:
+        return PLAIN
     raise SourceError(
-        f"{path}: no known format (docs/diagnose-formats.md): looked for an id or a question, with responses or"
-        f" verdicts; the first object has {names_of(fields)}; nearest: {' '.join(hints)}"
+        f"{path}: no known format (docs/diagnose-formats.md): looked for an id or a question, with responses or "
+        f"verdicts; the first object has {names_of(leaves(record))}; name them: --map question=FIELD --map text=FIELD "
+        "--map correct=FIELD"
     )
-
-
-def _with_usual_names(record: Record) -> Format:
-    """The plain format, with the usual names of the fields that the record has under no plain name."""
-    missing = [ours for ours in _USUAL if not any(name in record for name in PLAIN.names.get(ours, ()))]
-    more = {ours: (first,) for ours in missing if (first := _first(ours, record)) is not None}
-    return replace(PLAIN, names={**PLAIN.names, **more})
-
-
-def _usual_names(record: Record) -> dict[str, tuple[str, ...]]:
-    """Our fields by their usual names in a row, or in a list of objects within it."""
-    names: dict[str, tuple[str, ...]] = {
-        ours: (first,) for ours in _USUAL if (first := _first(ours, record)) is not None
-    }
-    for key, value in record.items():
-        # The messages of a chat are no responses.
-        if isinstance(value, list) and value and isinstance(value[0], dict) and "role" not in value[0]:
-            inner = {ours: first for ours in ("text", *_JUDGE) if (first := _first(ours, value[0])) is not None}
-            if inner.keys() & {*_JUDGE}:
-                names = {ours: outer for ours, outer in names.items() if ours not in ("text", *_JUDGE, "n", "c")}
-                return names | {ours: (f"{key}.*.{name}",) for ours, name in inner.items()}
-    # Counts say more than a summary such as a mean score.
-    if {"n", "c"} <= names.keys() and "text" not in names:
-        names = {ours: usual for ours, usual in names.items() if ours not in _JUDGE}
-    return names
-
-
-def _first(ours: str, record: Record) -> str | None:
-    """The first usual name with a value in the record, else without one; a question or response is a text."""
-    fits = could_be_text if ours in ("question", "text") else lambda _: True
-    names = [name for name in _USUAL[ours] if name in record]
-    with_value = (name for name in names if record[name] is not None and fits(record[name]))
-    # A field may be null in the first row and filled in later ones.
-    return next(with_value, next((name for name in names if record[name] is None), None))
 
 
 def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str, str]) -> str | None:

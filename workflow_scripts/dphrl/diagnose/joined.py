@@ -10,10 +10,8 @@ import polars as pl
 
 from dphrl.data.records import SourceError, leaves, names_of
 from dphrl.data.sample_batches import key_of_text
-from dphrl.data.sample_fields import likely_verdict
 from dphrl.data.sample_files import SampleFile
 from dphrl.data.sample_formats import CLASSES
-from dphrl.data.sample_hints import nearest_fields
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 
 UNANSWERED = "unanswered"
@@ -110,11 +108,10 @@ def join(files: Sequence[SampleFile], names: Sequence[str] | None = None) -> Joi
         ids = [
             known_as(*rows.row(0)) for rows in (frame.select("question_id", "question") for frame in judged.values())
         ]
-        near = nearest_fields(leaves(files[0].head), {}).get("question", "FIELD")
         raise SourceError(
             f"{files[0].path} and {files[-1].path} have no question in common, neither by id nor by text (for instance"
             f" {ids[0][:60]!r} and {ids[-1][:60]!r}); name the field of the id with --map question_id=FIELD, or of the"
-            f" text with --map question={near}"
+            f" text with --map question=FIELD{_fields(files[0])}"
         )
     left_out = {name: _left_out(rows, common) for name, rows in keyed.items()}
     rows = {name: _numbered(rows, common) for name, rows in keyed.items()}
@@ -122,12 +119,8 @@ def join(files: Sequence[SampleFile], names: Sequence[str] | None = None) -> Joi
 
 
 def _fields(file: SampleFile) -> str:
-    """The fields of a file, and its likely verdict, for a message."""
-    fields = leaves(file.head)
-    near = likely_verdict(fields)
-    return (f"; it has the fields {names_of(fields)}" if fields else "") + (
-        f" (nearest: --map correct={near})" if near else ""
-    )
+    """The fields of a file, for a message."""
+    return f"; it has the fields {names_of(leaves(file.head))}" if file.head else ""
 
 
 def _keyed(files: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], list[str]]:

@@ -12,8 +12,12 @@ import polars as pl
 from tqdm import tqdm
 
 from dphrl.config.scorers import THOUGHTS
+from dphrl.data.fields import NAMES, Fields, MalformedError
+from dphrl.data.ground_truth import truth_of
 from dphrl.data.records import SourceError, place, read_records
+from dphrl.data.sample_fields import Field, FieldError, id_of
 from dphrl.data.sample_files import SampleFile
+from dphrl.data.sample_formats import PLAIN
 from dphrl.diagnose.joined import UNANSWERED, known_as
 from dphrl.text import visible
 
@@ -21,8 +25,8 @@ _NEEDED = {"math": "math_verify", "sql": "sqlglot"}
 _NOT_A_RESULT = ("infrastructure_error", "gold_error")
 _BATCH = 2_000
 _WORKERS = 2
-_GOLDS = ("gold", "answer", "gold_sql", "ground_truth", "target")
-_IDS = ("question_id", "id", "idx", "index", "doc_id", "example_id", "task_id", "question", "problem", "prompt")
+_KEY = Field((*PLAIN.names["question_id"], *PLAIN.names["question"]))
+_GOLD = Field((*PLAIN.names["gold"], *NAMES["gold_sql"]))
 
 
 def check_extra(task: str) -> None:
@@ -78,53 +82,39 @@ def judged(
     return replace(file, rows=rows.with_columns(**columns), settings=file.settings | {"grader": f"dphrl {task}"})
 
 
-def read_golds(path: Path) -> dict[str, Any]:
+def read_golds(path: Path, task: str) -> dict[str, dict[str, Any]]:
     """Ground truths by question id or text, from a file with one of these and a gold in each row.
 
     Raises:
-        SourceError: a row without an id or question, or without a gold.
+        SourceError: a row without an id or question, or without a gold of the task.
     """
-    golds: dict[str, Any] = {}
+    golds = {}
     for part, number, row in read_records(path):
-        key = next((row[name] for name in _IDS if row.get(name) is not None), None)
-        gold = next((row[name] for name in _GOLDS if row.get(name) is not None), None)
-        if key is None or gold is None:
-            expected = f"an id or question ({', '.join(_IDS)}) and a gold ({', '.join(_GOLDS)})"
-            raise SourceError(f"{place(part, number)}: expected {expected}")
-        golds[str(key).strip()] = {"gold_sql": gold, "db_id": row["db_id"]} if "db_id" in row else gold
+        try:
+            truth = truth_of(row | {"ground_truth": _GOLD.find(row)}, task, Fields({}))
+            golds[id_of(_KEY, _KEY.find(row)).strip()] = truth
+        except (FieldError, MalformedError) as error:
+            raise SourceError(f"{place(part, number)}: {error}") from None
     return golds
 
 
 def _truth(
     file: SampleFile, task: str, key: str, question: str, gold: str | None, golds: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    gold_of_question = gold if golds is None else golds.get(key, golds.get(question.strip()))
-    if gold_of_question is None:
-        where = "the file has none: give them with --gold FILE" if golds is None else "--gold has none"
-        raise SourceError(f"{file.path}: question {known_as(key, question)[:60]!r} has no gold answer; {where}")
-    if task == "math":
-        return _answer(gold_of_question)
-    truth = _parsed(gold_of_question)
-    if not isinstance(truth, dict) or not {"db_id", "gold_sql"} <= truth.keys():
-        raise SourceError(
-            f"{file.path}: question {known_as(key, question)[:60]!r}: judging SQL needs gold_sql and db_id of each"
-            " question; give them with --gold FILE"
-        )
-    return truth
-
-
-def _answer(gold: Any) -> dict[str, Any]:
-    """The ground truth of a gold: a text, a list of texts or an object with `answer`, these also as JSON."""
+    shown = f"{file.path}: question {known_as(key, question)[:60]!r}"
+    if golds is not None:
+        truth = golds.get(key, golds.get(question.strip()))
+        if truth is None:
+            raise SourceError(f"{shown} has no gold answer; --gold has none")
+        return truth
+    if gold is None:
+        raise SourceError(f"{shown} has no gold answer; the file has none: give them with --gold FILE")
     # Other JSON texts are answers: a number, an interval.
-    parsed = _parsed(gold) if isinstance(gold, str) and gold.startswith(('["', "{")) else gold
-    if isinstance(parsed, list) or (isinstance(parsed, dict) and "answer" in parsed):
-        gold = parsed
-    return gold if isinstance(gold, dict) else {"answer": gold}
-
-
-def _parsed(gold: Any) -> Any:
-    """The value of a JSON text; anything else as it is."""
-    if isinstance(gold, str):
+    value: Any = gold
+    if gold.startswith(('["', "{")):
         with suppress(json.JSONDecodeError):
-            return json.loads(gold)
-    return gold
+            value = json.loads(gold)
+    try:
+        return truth_of({"ground_truth": value}, task, Fields({}))
+    except MalformedError as error:
+        raise SourceError(f"{shown}: {error}; give golds with --gold FILE") from None

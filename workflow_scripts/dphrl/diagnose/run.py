@@ -87,7 +87,7 @@ def _read(options: Namespace) -> tuple[list[SampleFile], dict[str, list[SampleFi
         with ProcessPoolExecutor(_READERS, mp_context=get_context("spawn")) as processes:
             files = list(processes.map(read, paths))
     if options.task:
-        golds = read_golds(options.gold) if options.gold else None
+        golds = read_golds(options.gold, options.task) if options.gold else None
         files = [judged(file, options.task, golds, options.databases) for file in files]
     rest = iter(files)
     first = [next(rest) for _ in range(1 + len(options.tuned))]
