@@ -158,8 +158,10 @@ def test_a_wrong_row_is_named(tmp_path: Path, row: dict[str, Any], problem: str)
     [
         ("a.jsonl", b'{"question": "q", "text": "t"}\n{"question": "q"', r"a\.jsonl, line 2: expected one JSON object"),
         ("a.jsonl", b'{"question": "q", "text": "\xff"}', r"line 1: expected one JSON object in UTF-8"),
-        ("a.jsonl", b'{"question": "q", "text": "\\ud800"}', r"line 1: expected one JSON object in UTF-8"),
-        ("a.jsonl", b"[" * 100_000, r"line 1: expected one JSON object in UTF-8: recursion limit"),
+        ("a.jsonl", b'{"question": "q", "text": "\\ud800"}', r"line 1: a lone surrogate"),
+        ("a.jsonl", b'{"question": "q", "text": "t", "text": "u"}', r"line 1: .* field 'text' is twice"),
+        ("a.json", b'[{"text": "t", "doc": {"id": 1, "id": 1}}]', r"a\.json: .* field 'id' is twice"),
+        ("a.jsonl", b"[" * 100_000, r"line 1: expected one JSON object in UTF-8: nested too deeply"),
         ("a.jsonl", b"\n{" + b" " * 2**25 + b"}", r"a\.jsonl, line 2: longer than 32 MiB: .* parquet"),
         ("a.jsonl", b"\n\n[1]\n", r"line 3: expected a JSON object, found list"),
         ("a.jsonl", b"\n", r"found no samples"),

@@ -1,6 +1,11 @@
 """The reader of JSONL, JSON and parquet files, for datasets, recorded answers and files of samples."""
 
+import json
+import re
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from decimal import Decimal
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,6 +19,7 @@ from dphrl.config.errors import show
 Record = dict[str, Any]
 
 _BOM: Final = b"\xef\xbb\xbf"
+_FIELD: Final = re.compile(rb'"\s*:')
 _ROWS_AT_ONCE: Final = 16_384
 # 1,000 samples of 30 kB. A longer line is a mistake, and a tokenizer would need minutes and gigabytes for it.
 _LINE_MIB: Final = 32
@@ -52,10 +58,11 @@ def read_records(path: Path) -> Iterator[tuple[Path, int, Record]]:
     - `.parquet`: one object per row, nested columns as dicts and lists.
     - a folder: its parquet files, one after the other.
 
-    Pydantic parses JSON: its parser limits the depth of nesting and is several times as fast as the standard library.
+    A lone surrogate of a JSON text stays in the record: only the caller knows whether its field is used. Decimal columns
+    of parquet become numbers, or text where a number would lose digits.
 
     Raises:
-        SourceError: another suffix, or content that does not fit the suffix.
+        SourceError: another suffix, content that does not fit the suffix, or a field twice in one JSON object.
         OSError: the file cannot be read.
     """
     readers = {".jsonl": _lines, ".json": _list, ".parquet": _table}
@@ -111,15 +118,47 @@ def _lines(path: Path) -> Iterator[tuple[int, Record]]:
             if line.isspace():
                 continue
             try:
-                value = from_json(line.removeprefix(_BOM))
+                value = _parsed(line.removeprefix(_BOM))
             except ValueError as error:
                 raise SourceError(f"{place(path, number)}: expected one JSON object in UTF-8: {error}") from None
             yield number, _object(path, number, value)
 
 
+def _parsed(line: bytes) -> Any:
+    """The JSON value of a line; ValueError as `_strictly_parsed`.
+
+    Pydantic's parser is twice as fast, but takes the last of two equal fields and refuses a lone surrogate.
+    """
+    with suppress(ValueError):
+        value = from_json(line)
+        # Each field has a `":`, so with as many as names in a flat object none is there twice.
+        if isinstance(value, dict) and len(_FIELD.findall(line)) == len(value):
+            return value
+    return _strictly_parsed(line)
+
+
+def _strictly_parsed(text: bytes) -> Any:
+    """The JSON value of a text. ValueError where it has none, is nested too deeply, or has a field twice in an object."""
+    try:
+        return _STRICT.decode(text.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Record:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        repeated = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"the field {show(repeated)} is twice in one object")
+    return record
+
+
+_STRICT: Final = json.JSONDecoder(object_pairs_hook=_once)
+
+
 def _list(path: Path) -> Iterator[tuple[int, Record]]:
     try:
-        value = from_json(path.read_bytes().removeprefix(_BOM))
+        value = _strictly_parsed(path.read_bytes().removeprefix(_BOM))
     except ValueError as error:
         expected = "a list of objects (one object per line is .jsonl)"
         raise SourceError(f"{path}: expected {expected} in UTF-8: {error}") from None
@@ -180,10 +219,23 @@ def _table(path: Path) -> Iterator[tuple[int, Record]]:
         table = pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
         raise SourceError(f"{path}: expected a parquet table: {error}") from None
+    has_decimals = "Decimal" in str(table.schema)
     start = 0
     for part in table.iter_slices(_ROWS_AT_ONCE):
-        yield from enumerate(part.iter_rows(named=True), start)
+        rows = part.iter_rows(named=True)
+        yield from enumerate(map(_without_decimals, rows) if has_decimals else rows, start)
         start += len(part)
+
+
+def _without_decimals(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_decimals(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_decimals(inner) for inner in value]
+    if not isinstance(value, Decimal):
+        return value
+    number = int(value) if value == value.to_integral_value() else float(value)
+    return number if Decimal(str(number)) == value else str(value)
 
 
 def _objects(values: list[Any]) -> bool:

@@ -1,5 +1,6 @@
 """A file of samples, whatever tool wrote it, as one table."""
 
+import json
 import os
 import re
 from collections import Counter
@@ -217,7 +218,16 @@ def _table(records: Iterator[Numbered], kept: _Kept, reader: Reader) -> pl.DataF
         except RecordError as error:
             path, number, _ = batch[error.position]
             raise SourceError(f"{place(path, number)}: {error}") from None
+        except UnicodeEncodeError:
+            path, number, _ = next(numbered for numbered in batch if _has_lone_surrogate(numbered[2]))
+            problem = "a lone surrogate, half of a character: replace it, for instance by U+FFFD"
+            raise SourceError(f"{place(path, number)}: {problem}") from None
     return pl.concat(frames)
+
+
+def _has_lone_surrogate(record: Record) -> bool:
+    text = json.dumps(record, ensure_ascii=False, default=str)
+    return text != text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _of_reader(reader: Reader, score: str | None) -> Iterator[str]:
