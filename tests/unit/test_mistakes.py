@@ -57,7 +57,7 @@ def changed(data: Mapping[str, Any], path: str, value: object) -> dict[str, Any]
 def test_rejected_rows_are_counted_in_the_terminal_with_the_first_reason() -> None:
     rows = [{"question": "1 + 1?", "answer": "2"}, {"question": "2?"}, {"question": "1 + 1?", "answer": "2"}]
     found = prepare(rows, "math", "s.jsonl", None, 10).summary()
-    assert found.startswith("1 prompt, 2 rows rejected (1 malformed, 1 duplicate; row 1: expected answer or")
+    assert found.startswith("1 prompt, 2 rows rejected (1 malformed, row 1: expected answer or")
     assert prepare(rows[:1], "math", "s.jsonl", None, 10).summary() == "1 prompt"
 
 

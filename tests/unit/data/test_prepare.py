@@ -71,8 +71,8 @@ def test_rows_become_prompts_gold_and_rejections() -> None:
     assert prepared.rejected.rows() == [
         (2, "duplicate", "the prompt of row 0", 0),
         (3, "overlong", "11 tokens, limit 10", None),
-        (5, "duplicate", "the prompt of row 1", 1),
-        (6, "duplicate", "the prompt of row 3", 3),
+        (5, "conflict", "the prompt of row 1, with gold_sql 'SELECT 3' here and 'SELECT 2' there", 1),
+        (6, "conflict", "the prompt of row 3, with gold_sql 'SELECT 4' here and 'SELECT 1' there", 3),
         (7, "malformed", "expected db_id, found only 'prompt'", None),
     ]
     gold = gold_of(prepared.prompts, prepared.rejected, rows, "sql")
@@ -421,6 +421,45 @@ def test_a_prompt_that_ends_with_an_opening_is_inside_of_a_thought() -> None:
         False,
         True,
     ]
+
+
+def test_both_golds_of_a_question_are_named() -> None:
+    rows = [{"question": "What is 1+1?", "answer": answer} for answer in (2, "2.0", 3)]
+    prepared = prepare(rows, "math", "s", None, 9)
+    assert prepared.rejected.select("reason", "duplicate_of").rows() == [("duplicate", 0), ("conflict", 0)]
+    assert "1 conflict, row 2: the prompt of row 0, with answer 3 here and 2 there" in prepared.summary()
+
+
+@pytest.mark.parametrize(
+    ("message", "content"),
+    [
+        ({"content": [{"type": "text", "text": "What is "}, {"type": "text", "text": "1+1?"}]}, "What is 1+1?"),
+        ({"content": "x", "tool_calls": [], "name": None, "refusal": ""}, "x"),
+        ({"content": [{"type": "image_url", "image_url": "u"}]}, None),
+        ({"content": "x", "tool_calls": [{"id": 1}]}, None),
+        ({"content": []}, None),
+        ({"content": "\ud83d"}, None),
+    ],
+)
+def test_messages_as_chats_are_dumped(message: dict[str, Any], content: str | None) -> None:
+    row = {"messages": [{"role": "user", **message}], "answer": 2}
+    if content is None:
+        assert malformed(row, "math")
+    else:
+        assert asked(row, "math") == [("user", content)]
+
+
+def test_a_lone_surrogate_and_a_decimal_concern_their_own_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"question": "\\ud83d", "answer": 1}\n{"question": "q", "answer": 1}\n')
+    prepared = prepare(read_source(tmp_path / "a.jsonl"), "math", "s", None, 9)
+    assert prepared.prompts["source_index"].to_list() == [1]
+    assert "lone surrogate" in prepared.rejected["detail"][0]
+    decimals = pl.DataFrame({"answer": ["1.50", "2.00", "0.1234567890123456789"]}).with_columns(
+        pl.col("answer").cast(pl.Decimal(30, 19)), prompt=pl.lit("q")
+    )
+    decimals.write_parquet(tmp_path / "a.parquet")
+    answers = [row["answer"] for row in read_source(tmp_path / "a.parquet")]
+    assert answers == [1.5, 2, "0.1234567890123456789"]
 
 
 def test_prompts_without_a_question_or_with_their_solution_are_rejected() -> None:

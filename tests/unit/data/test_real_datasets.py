@@ -51,7 +51,7 @@ def test_every_row_of_six_maths_sets_is_a_prompt(name: str, rows: int) -> None:
 
 def test_college_math_repeats_questions_with_other_answers() -> None:
     _, truths, reasons = maths("college_math")
-    assert (len(truths), reasons) == (2782, Counter(duplicate=36, conflicting=24))
+    assert (len(truths), reasons) == (2782, Counter(duplicate=10, conflict=26, conflicting=24))
     assert truths[0] == {"answer": "$10-4 n$"}
 
 
@@ -74,7 +74,7 @@ def test_olympiadbench_has_several_answers_units_and_a_tolerance() -> None:
 
 def test_dapo_repeats_prompts(dapo: tuple[Prepared, list[Any], Counter[str]]) -> None:
     prepared, truths, reasons = dapo
-    assert (len(truths), reasons) == (17_290, Counter(duplicate=627, conflicting=11))
+    assert (len(truths), reasons) == (17_290, Counter(duplicate=616, conflict=11, conflicting=11))
     assert json.loads(prepared.prompts["messages"][0])[0]["role"] == "user"
     assert truths[0] == {"answer": "34"}
 
@@ -114,7 +114,7 @@ def test_the_published_spider_rows_are_taken_as_they_are() -> None:
     ("path", "databases", "prompts", "rejected"),
     [
         (SPIDER / "dev.json", SPIDER, 608, {}),
-        (SPIDER / "train.json", SPIDER, 4643, {"duplicate": 7, "conflicting": 1}),
+        (SPIDER / "train.json", SPIDER, 4643, {"duplicate": 6, "conflict": 1, "conflicting": 1}),
         (BIRD / "executable.jsonl", BIRD, 98, {"duplicate": 1}),
     ],
     ids=["spider-dev", "spider-train", "bird"],

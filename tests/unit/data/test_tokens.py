@@ -59,6 +59,28 @@ def test_a_template_that_asks_for_the_date_gets_the_same_on_every_day(policy: Pa
     assert text(policy, template + DATE) == day
 
 
+@pytest.mark.parametrize(
+    "system",
+    ["{{ raise_exception('System role not supported') }}", "{% set skipped = true %}"],
+    ids=["refused", "left out"],
+)
+def test_a_system_message_joins_the_user_where_the_template_has_none(policy: Path, system: str) -> None:
+    body = (
+        "{% for m in messages %}{% if m.role == 'system' %}"
+        + system
+        + "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+    )
+    prompt = encoder(with_template(policy, body), "chat")(ASK)
+    assert prompt.text == "b\n\na"
+
+
+def test_a_template_that_ignores_texts_is_refused(policy: Path) -> None:
+    parts = "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}<eos>{% endfor %}"
+    render = encoder(with_template(policy, parts), "chat")
+    with pytest.raises(SourceError, match="lacks the last message of the user"):
+        prepare([{"question": "a", "answer": "b"}], "math", "s", render, 99)
+
+
 def test_a_template_cannot_read_the_time(policy: Path) -> None:
     assert text(policy, "{{ strftime_now('%H:%M:%S_%f') }}") == "00:00:00_000000"
 

@@ -172,7 +172,7 @@ def test_a_headline_without_rows_is_refused(tables, costs):
 
 def test_every_row_of_a_dataset_is_accounted_for():
     (row,) = DATA.rows(named=True)
-    assert row["rows"] == row["prompts"] + row["duplicate"] + row["overlong"] + row["malformed"] == 6
+    assert row["rows"] == row["prompts"] + row["duplicate"] + row["conflict"] + row["overlong"] + row["malformed"] == 6
     assert (row["kept"], row["empty"], row["order_ambiguous"]) == (2, 1, 1)
     assert (row["overlap_exact"], row["overlap_normalised"]) == (0, 1)
 

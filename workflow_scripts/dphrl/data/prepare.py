@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from dphrl.data.fields import Fields, MalformedError, Renames, Row, json_text, show
-from dphrl.data.ground_truth import truth_of
+from dphrl.data.ground_truth import comparable, truth_of
 from dphrl.data.prompts import ASSISTANT, Messages, check_rendered, messages_of, without_answer
 from dphrl.data.records import SourceError
 from dphrl.data.thoughts import answer_part
@@ -43,10 +43,13 @@ class Prepared:
             kept += f" (a last turn of the assistant is left out of {counted(self.answered, 'row')})"
         if self.rejected.is_empty():
             return kept
-        reasons = Counter(self.rejected["reason"].to_list())
-        counts = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-        index, _, detail, _ = self.rejected.row(0)
-        return f"{kept}, {counted(self.rejected.height, 'row')} rejected ({counts}; row {index}: {detail})"
+        reasons = self.rejected.group_by("reason", maintain_order=True).agg(
+            pl.len(), pl.first("source_index", "detail")
+        )
+        shown = "; ".join(
+            f"{count} {reason}, row {row}: {detail}" for reason, count, row, detail in reasons.iter_rows()
+        )
+        return f"{kept}, {counted(self.rejected.height, 'row')} rejected ({shown})"
 
 
 def prompt_id(task: str, messages: Sequence[dict[str, str]]) -> str:
@@ -71,7 +74,8 @@ def prepare(
     """Split rows into prompts and rejections.
 
     A row is rejected as `malformed` (a field is missing or of the wrong kind, or its database is missing), `duplicate`
-    (the prompt of an earlier row) or `overlong` (more than `max_tokens` tokens). The fields are in docs/datasets.md.
+    (the prompt of an earlier row), `conflict` (with another ground truth than there) or `overlong` (more than
+    `max_tokens` tokens). The fields are in docs/datasets.md.
 
     Args:
         rows: as `read_source` gives them; it is a SourceError if none is a prompt, or the chat template fails on one.
@@ -86,7 +90,7 @@ def prepare(
         prefill: a last turn of the assistant begins the response; otherwise it is left out, as it may be the solution.
     """
     lookup = Fields(fields)
-    first: dict[str, int] = {}
+    first: dict[str, tuple[int, Any]] = {}
     prompts: list[tuple[str, str, str, list[int], bool, str, int, str | None]] = []
     rejected: list[tuple[int, str, str, int | None]] = []
     answered = 0
@@ -102,9 +106,12 @@ def prepare(
             rejected.append((index, "malformed", str(error), None))
             continue
         key = prompt_id(task, messages)
-        earlier = first.setdefault(key, index)
+        earlier, its_truth = first.setdefault(key, (index, truth))
         if earlier != index:
-            rejected.append((index, "duplicate", f"the prompt of row {earlier}", earlier))
+            problem = "duplicate", f"the prompt of row {earlier}"
+            if comparable(truth, task) != comparable(its_truth, task):
+                problem = "conflict", f"the prompt of row {earlier}, with {_differing(truth, its_truth)}"
+            rejected.append((index, *problem, earlier))
             continue
         try:
             text, tokens = render(messages) if render else ("".join(turn["content"] for turn in messages), [])
@@ -129,6 +136,12 @@ def prepare(
     return Prepared(
         prompts=SCHEMAS["prompts"].frame(prompts), rejected=SCHEMAS["rejected"].frame(rejected), answered=answered
     )
+
+
+def _differing(truth: dict[str, Any], other: dict[str, Any]) -> str:
+    """The first field in which two ground truths differ, with both values."""
+    name = next(name for name in {**truth, **other} if truth.get(name) != other.get(name))
+    return f"{name} {show(truth.get(name))} here and {show(other.get(name))} there"
 
 
 def _level(row: Row, fields: Fields) -> str | None:

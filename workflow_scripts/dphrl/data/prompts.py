@@ -120,11 +120,14 @@ def _given(row: Row, fields: Fields) -> Messages | None:
 
 
 def _message(name: str, value: Any) -> dict[str, str]:
-    # In a parquet column, every message gets the keys of all messages; keys of other messages are null.
-    message = {key: held for key, held in value.items() if held is not None} if isinstance(value, dict) else {}
+    # Parquet gives each message the keys of all messages, and dumps of chats have empty keys, such as tool_calls.
+    message = {key: held for key, held in value.items() if held or key == "content"} if isinstance(value, dict) else {}
     if set(message) != {"role", "content"} or message["role"] not in _ROLES:
         raise MalformedError(f"{name}: expected role ({', '.join(_ROLES)}) and content, found {show(value)}")
-    return {"role": message["role"], "content": text(name, message["content"])}
+    content = message["content"]
+    if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        content = "".join(text(name, part.get("text")) for part in content)
+    return {"role": message["role"], "content": text(name, content)}
 
 
 def _database(databases: Path, db_id: str) -> Path:

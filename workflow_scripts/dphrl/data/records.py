@@ -58,8 +58,8 @@ def read_records(path: Path) -> Iterator[tuple[Path, int, Record]]:
     - `.parquet`: one object per row, nested columns as dicts and lists.
     - a folder: its parquet files, one after the other.
 
-    A lone surrogate of a JSON text stays in the record: only the caller knows whether its field is used. Decimal columns
-    of parquet become numbers, or text where a number would lose digits.
+    A lone surrogate of a JSON text stays in the record: only the caller knows whether its field is used. Decimal
+    columns of parquet become numbers, or text where a number would lose digits.
 
     Raises:
         SourceError: another suffix, content that does not fit the suffix, or a field twice in one JSON object.
@@ -138,7 +138,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _strictly_parsed(text: bytes) -> Any:
-    """The JSON value of a text. ValueError where it has none, is nested too deeply, or has a field twice in an object."""
+    """The JSON value of a text; ValueError without one, for too deep a nesting, and for a field twice in an object."""
     try:
         return _STRICT.decode(text.decode("utf-8"))
     except RecursionError:

@@ -67,7 +67,8 @@ def encoder(
     """The function from messages to a prompt, by the tokenizer in the folder of a policy.
 
     `chat` applies the tokenizer's chat template with its generation prompt, on a fixed day; `plain` concatenates the
-    contents. A last message of the assistant is continued.
+    contents. A last message of the assistant is continued. A system message that the template refuses or leaves out
+    comes first in the message of the user.
 
     The function raises TemplateError where the template fails or takes more than `limit_s` seconds of CPU time; for the
     limit it must be called in the main thread.
@@ -83,11 +84,32 @@ def encoder(
     if tokenizer.chat_template is None:
         raise ValueError(f"{policy}: its tokenizer has no chat template; set prompts.template to plain or add one")
 
+    takes_system = _takes_system(tokenizer, policy, limit_s)
+
     def render(messages: list[dict[str, str]]) -> Rendered:
-        text = _rendered(tokenizer, policy, messages, limit_s, generate=True)
+        asked = messages if takes_system else _in_user_message(messages)
+        text = _rendered(tokenizer, policy, asked, limit_s, generate=True)
         return Rendered(text, list(tokenizer(text, add_special_tokens=False)["input_ids"]))
 
     return render
+
+
+def _takes_system(tokenizer: "PreTrainedTokenizerBase", policy: Path, limit_s: float) -> bool:
+    """Whether the chat template renders a system message: Gemma's refuse it, others leave it out."""
+    system = "A system message."
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": "A question."}]
+    try:
+        return system in _rendered(tokenizer, policy, messages, limit_s, generate=True)
+    except TemplateError:
+        return False
+
+
+def _in_user_message(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The messages with a system message at the start of the user's first message."""
+    if messages[0]["role"] != "system" or len(messages) == 1 or messages[1]["role"] != "user":
+        return messages
+    system, user, *rest = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{user['content']}"}, *rest]
 
 
 def end_of_turn(tokenizer: "PreTrainedTokenizerBase", policy: Path) -> int | None:

@@ -72,7 +72,7 @@ _DECLARED = (
         ("source_index",),
         {"source_index": _I32, "reason": _STR, "detail": _STR, "duplicate_of": _I32},
         nullable={"duplicate_of"},
-        enums={"reason": ("duplicate", "overlong", "malformed")},
+        enums={"reason": ("duplicate", "conflict", "overlong", "malformed")},
     ),
     Schema(
         "gold",
@@ -91,7 +91,7 @@ _DECLARED = (
         "datasets",
         ("dataset",),
         {"dataset": _STR}
-        | _columns(_I64, "rows", "prompts", "duplicate", "overlong", "malformed", "kept")
+        | _columns(_I64, "rows", "prompts", "duplicate", "conflict", "overlong", "malformed", "kept")
         | _columns(_I64, *(reason.replace("-", "_") for reason in GOLD_REASONS))
         | _columns(_I64, "overlap_exact", "overlap_normalised"),
     ),
