@@ -113,6 +113,64 @@ def test_verifiers_has_chats_and_its_settings_in_another_file(tmp_path: Path) ->
     assert found.notes == ("1 rows are left out: the tool failed there (field error)",)
 
 
+def trace(number: int, reply: str, score: float | None, **more: Any) -> dict[str, Any]:
+    """A line of traces.jsonl of verifiers 0.2, with the fields that are read."""
+    messages = [("system", "Think."), ("user", f"Question {number}?"), ("assistant", reply)]
+    nodes = [
+        {"message": {"role": role, "content": content}, "sampled": role == "assistant"} for role, content in messages
+    ]
+    rewards = {
+        "correct": None if score is None else {"score": score, "weight": 1.0},
+        "style": {"score": 1.0, "weight": 0.0},
+    }
+    return {
+        "id": f"{number}-{reply}",
+        "task": {"type": "Task", "data": {"idx": number, "prompt": f"Question {number}?", "answer": "4"}},
+        "nodes": nodes,
+        "calls": [
+            {"model": "m", "sampling": {"temperature": 0.6}, "finish_reason": "length" if reply == "5" else "stop"}
+        ],
+        "rewards": rewards if score is not None else {"correct": None},
+        "ok": True,
+        "errors": [],
+        **more,
+    }
+
+
+def test_traces_of_verifiers_are_samples_of_their_task(tmp_path: Path) -> None:
+    failed = [{"type": "ProviderError", "message": "no answer"}]
+    rows = [
+        trace(0, "4", 1.0),
+        trace(0, "5", 0.0),
+        trace(1, "4", 1.0, errors=failed),
+        trace(1, "", None, ok=False, errors=failed),
+    ]
+    found = read_samples(lines(tmp_path / "traces.jsonl", *rows))
+    assert (found.format, found.settings) == ("verifiers-traces", {"temperature": "0.6", "model": "m"})
+    assert found.rows.select("question_id", "question", "text", "correct", "gold", "truncated").rows() == [
+        ("0", "Question 0?", "4", True, "4", False),
+        ("0", "Question 0?", "5", False, "4", True),
+        ("1", "Question 1?", "4", True, "4", False),
+    ]
+
+
+def test_a_session_of_verl_is_one_sample(tmp_path: Path) -> None:
+    rows = [
+        verl(
+            f"turn {turn}",
+            float(session % 2),
+            input=CHAT if turn == 0 else f"{CHAT}{session}",
+            uid=f"a-b_{session}_{turn}",
+        )
+        for session in range(8)
+        for turn in range(3)
+    ]
+    found = read_samples(lines(tmp_path / "0.jsonl", *rows))
+    assert found.rows["question_id"].n_unique() == 1
+    assert column(found, "text") == ["turn 2"] * 8
+    assert column(found, "correct") == [False, True] * 4
+
+
 def test_lists_of_qwen_math_are_samples(tmp_path: Path) -> None:
     rows = [
         qwen_math(0, ["it is 4", "so 5"], [True, False], finish_reason=["stop", "length"]),

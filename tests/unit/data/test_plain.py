@@ -53,6 +53,15 @@ def test_a_field_without_a_value_in_the_first_row_is_read(tmp_path: Path) -> Non
         assert set(read_samples(lines(tmp_path / "a.jsonl", *rows)).rows["text"]) == {"", "x"}
 
 
+def test_ids_are_equal_as_floats_and_in_both_forms_of_unicode(tmp_path: Path) -> None:
+    rows = [{"id": key, "correct": True} for key in (0, 0.0, "0", "caf\u00e9", "cafe\u0301")]
+    assert list(right(lines(tmp_path / "a.jsonl", *rows))) == ["0", "caf\u00e9"]
+    asked = [{"question": text, "text": "t"} for text in ("caf\u00e9", "cafe\u0301")]
+    assert read_samples(lines(tmp_path / "b.jsonl", *asked)).rows["question_id"].n_unique() == 1
+    with pytest.raises(SourceError, match=r"line 1: id: expected a text or a whole number, found 0\.5"):
+        read_samples(lines(tmp_path / "c.jsonl", {"id": 0.5, "correct": True}))
+
+
 def test_rows_without_a_response_are_noted(tmp_path: Path) -> None:
     rows = [{"question": f"q{n}", "responses": ["4"] * n, "correct": [True] * n} for n in range(2)]
     assert "1 rows have an empty list of responses" in read_samples(lines(tmp_path / "a.jsonl", *rows)).notes[0]

@@ -17,6 +17,8 @@ from pydantic_core import from_json
 from dphrl.config.errors import show
 
 Record = dict[str, Any]
+# A record with its file and its number there: the line of JSONL, from 1; the row of JSON and parquet, from 0.
+Numbered = tuple[Path, int, Record]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _FIELD: Final = re.compile(rb'"\s*:')
@@ -50,8 +52,8 @@ def parts_of(path: Path) -> list[Path]:
     return parts
 
 
-def read_records(path: Path) -> Iterator[tuple[Path, int, Record]]:
-    """Each object with its file and its number there: the line of JSONL, from 1; the row of JSON and parquet, from 0.
+def read_records(path: Path) -> Iterator[Numbered]:
+    """Each object of a file, or of the parquet files in a folder.
 
     - `.jsonl`: one object per line of at most 32 MiB; blank lines are skipped.
     - `.json`: a list of objects, or an object that holds one (`_rows_of`).

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from itertools import chain, repeat
 from types import NoneType
 from typing import Any, Final
+from unicodedata import normalize
 
 import polars as pl
 
@@ -40,7 +41,7 @@ Convert = Callable[[Field, Any], Any]
 
 def key_of_text(question: str) -> str:
     """The id of a question in a file without ids."""
-    return blake2b(question.encode("utf-8"), digest_size=16).hexdigest()
+    return blake2b(normalize("NFC", question).encode("utf-8"), digest_size=16).hexdigest()
 
 
 class RecordError(ValueError):
@@ -152,7 +153,8 @@ class Reader:
         if self._with_ids is None:
             self._with_ids = field is not None and field.find(records[0]) is not None
         if self._with_ids:
-            return self._column("question_id", id_of, records, _TEXT)
+            # Two programs may write one id in two forms of Unicode.
+            return [normalize("NFC", key) for key in self._column("question_id", id_of, records, _TEXT)]
         if "" in questions:
             names = " or ".join(str(self._fields[name]) for name in ("question_id", "question") if name in self._fields)
             problem = f"{names}: expected an id or the text of the question, found nothing"

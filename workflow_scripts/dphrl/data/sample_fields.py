@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import accumulate
@@ -14,6 +15,7 @@ from dphrl.data.records import Record, leaves, names_of
 _RIGHT: Final = frozenset({"c", "correct", "right", "pass", "passed", "true", "1"})
 _WRONG: Final = frozenset({"i", "incorrect", "wrong", "n", "fail", "failed", "timeout", "false", "0"})
 _CUT: Final = frozenset({"length", "max_tokens", "model_length"})
+_PLACE: Final = re.compile(r"-?\d+", re.ASCII)
 _ABSENT: Final = object()
 
 
@@ -71,9 +73,11 @@ def question_of(field: Field, value: Any) -> str:
 
 
 def id_of(field: Field, value: Any) -> str:
-    """An id as text."""
+    """An id as text; pandas writes whole numbers as floats where some are missing."""
     if isinstance(value, str):
         return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     if isinstance(value, bool) or not isinstance(value, int):
         raise field.expected("a text or a whole number", value)
     return str(value)
@@ -81,6 +85,7 @@ def id_of(field: Field, value: Any) -> str:
 
 def truth_of(field: Field, value: Any) -> bool | None:
     """Whether a response is correct; a number that is not one (a failed judge) gives None."""
+    value = _reward(value)
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):
@@ -99,10 +104,21 @@ def truth_of(field: Field, value: Any) -> bool | None:
     raise field.expected("0 or 1, true or false", value, advice)
 
 
+def _reward(value: Any) -> Any:
+    """The sum of rewards {name: {score, weight}}, as verifiers has it, None without any; other values as they are."""
+    if not isinstance(value, dict):
+        return value
+    rewards = [reward for reward in value.values() if reward is not None]
+    if not all(isinstance(reward, dict) and "score" in reward for reward in rewards):
+        return value
+    return sum(reward["score"] * reward.get("weight", 1.0) for reward in rewards) if rewards else None
+
+
 def at_least(threshold: float) -> Callable[[Field, Any], bool | None]:
     """Whether a score reaches the threshold, as `truth_of`."""
 
     def judged(field: Field, value: Any) -> bool | None:
+        value = _reward(value)
         if value is None:
             return None
         if isinstance(value, str):
@@ -188,8 +204,9 @@ def _nested(value: Any, parts: Sequence[str]) -> Any:
             values = [_nested(inner, parts[1:]) for inner in value]
             absent = all(inner is _ABSENT for inner in values)
             return _ABSENT if absent else [None if inner is _ABSENT else inner for inner in values]
-        if isinstance(value, list) and parts[0].isdecimal() and int(parts[0]) < len(value):
-            value, parts = value[int(parts[0])], parts[1:]
+        place = int(parts[0]) if isinstance(value, list) and _PLACE.fullmatch(parts[0]) else None
+        if place is not None and -len(value) <= place < len(value):
+            value, parts = value[place], parts[1:]
             continue
         # A key may have dots, such as a temperature.
         joined = ((".".join(parts[:size]), size) for size in range(1, len(parts) + 1))

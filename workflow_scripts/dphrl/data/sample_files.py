@@ -16,7 +16,7 @@ from pydantic_core import from_json
 from tqdm import tqdm
 
 from dphrl.config.errors import nearest, show
-from dphrl.data.records import Record, SourceError, leaves, names_of, place, read_records
+from dphrl.data.records import Numbered, Record, SourceError, leaves, names_of, place, read_records
 from dphrl.data.sample_batches import Reader, RecordError
 from dphrl.data.sample_fields import Field
 from dphrl.data.sample_formats import (
@@ -28,7 +28,9 @@ from dphrl.data.sample_formats import (
     PLAIN,
     QWEN_MATH,
     VERIFIERS,
+    VERL,
     Format,
+    last_outputs,
     recognise,
     score_field,
 )
@@ -42,15 +44,13 @@ _VERDICTS: Final = frozenset({"correct", "score", "n", "c"})
 # test_qwen25-math-cot_-1_seed0_t0.6_s0_e-1.jsonl
 _QWEN_NAME: Final = re.compile(r"_seed\d+_t(\d+(?:\.\d+)?)_s\d+_e-?\d+$")
 
-Numbered = tuple[Path, int, Record]
-
 
 @dataclass(frozen=True)
 class SampleFile:
     """The samples of one model.
 
     `format` is a key of `FORMATS`. `rows` are the samples, in file order within a question:
-        question_id: the id in the file, as text; without ids, a stable hash of the question's text.
+        question_id: the id in the file, as text in NFC; without ids, a stable hash of the question's text.
         question: text of the question, as it is in the file; "" without.
         sample_index: 0, 1, ... within the question.
         text: the whole response.
@@ -108,7 +108,7 @@ def read_samples(
     reader = Reader(_names(path, file_format, score, first, mapping, threshold), threshold)
     shown = tqdm(chain([head], records), desc=path.name, unit=" rows", delay=2, disable=None, leave=False)
     kept = _Kept(file_format)
-    rows = _table(iter(shown), kept, reader)
+    rows = _table(last_outputs(shown) if file_format is VERL else iter(shown), kept, reader)
     # One --map is for all files of a comparison, which may be in several formats.
     other = [
         f"no field {theirs}: {name} is read as in other {file_format.name} files" for name, theirs in absent.items()
@@ -179,7 +179,8 @@ class _Kept:
 
     def of(self, batch: list[Numbered]) -> list[Numbered]:
         if error := self._known.error:
-            kept = [numbered for numbered in batch if numbered[2].get(error) is None]
+            # A trace that a further try repaired is ok.
+            kept = [row for row in batch if not row[2].get(error) or row[2].get("ok") is True]
             self._failed += len(batch) - len(kept)
             batch = kept
         if part := self._known.part:

@@ -1,14 +1,16 @@
 """Formats of known tools: by which fields a file is recognised, and where each of our fields is."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from dphrl.data.fields import NAMES
-from dphrl.data.records import Record, SourceError, leaves, names_of
+from dphrl.data.records import Numbered, Record, SourceError, leaves, names_of
 
 # Columns of `SampleFile.rows`, in this order.
 COLUMNS: Final[dict[str, pl.DataType]] = {
@@ -54,13 +56,35 @@ class Format:
 
 # `RayPPOTrainer._dump_generations` in verl/trainer/ppo/ray_trainer.py, which writes both `trainer.validation_data_dir`
 # and `trainer.rollout_data_dir`: input, output, gts, score, step and fields of the reward function, such as acc.
-# https://github.com/volcengine/verl at b178a3cd56f5; files before August 2025 have no gts.
+# https://github.com/volcengine/verl at b178a3cd56f5; files before August 2025 have no gts. `last_outputs` reads the
+# sessions of trainer/ppo/v1/trainer_base.py at 04141f84a365.
 VERL: Final = Format(
     name="verl",
     needs=(("input",), ("output",), ("score",)),
     names={"question": ("input",), "text": ("output",), "score": ("score",), "gold": ("gts",)},
     part="step",
 )
+
+# The uid of a row is {prompt}_{session}_{output} where a session of an agent has several outputs.
+_SESSION: Final = re.compile(r"(.+_\d+)_\d+")
+
+
+def last_outputs(rows: Iterable[Numbered]) -> Iterator[Numbered]:
+    """A row for each session: its last output with the input of its first. All rows of a session have its score.
+
+    Rows of a session follow one another. A row without a session stays as it is.
+    """
+
+    def session(numbered: Numbered) -> object:
+        path, number, record = numbered
+        uid = _SESSION.fullmatch(str(record.get("uid")))
+        return uid[1] if uid else (path, number)
+
+    for _, outputs in groupby(rows, session):
+        first, *others = outputs
+        path, number, record = others[-1] if others else first
+        yield path, number, record | {"input": first[2]["input"]} if others else record
+
 
 # The table "verdicts" of a run of this workflow (dphrl/store/catalogue.py). Its text is the extracted answer: the
 # responses are in another table.
@@ -142,6 +166,30 @@ VERIFIERS: Final = Format(
     error="error",
 )
 
+# traces.jsonl of verifiers 0.2: `Trace` in verifiers/v1/trace.py at 00eee6c6308d. Nodes are the messages. A reward has a
+# score and a weight, or is null where scoring did not run.
+VERIFIERS_TRACES: Final = Format(
+    name="verifiers-traces",
+    needs=(("task",), ("nodes",), ("rewards",)),
+    names={
+        "question_id": ("task.key", "task.data.idx"),
+        "question": ("task.data.prompt",),
+        "text": ("nodes.*.message",),
+        "score": ("rewards",),
+        "gold": ("task.data.answer",),
+        "level": ("task.data.level", "task.data.difficulty"),
+        "cluster": ("task.data.db_id",),
+        "finish_reason": ("calls.-1.finish_reason", "nodes.-1.finish_reason"),
+    },
+    settings={
+        "temperature": ("calls.0.sampling.temperature",),
+        "top_p": ("calls.0.sampling.top_p",),
+        "max_tokens": ("calls.0.sampling.max_tokens",),
+        "model": ("calls.0.model",),
+    },
+    error="errors",
+)
+
 # `GRPOTrainer.log` in trl/trainer/grpo_trainer.py with `log_completions`: completions_<step>.parquet with step, prompt,
 # completion, a column per reward function, columns that the user logged, and advantage. `score_field` chooses the
 # reward.
@@ -194,7 +242,8 @@ RECORDED: Final = replace(
 )
 
 FORMATS: Final = {
-    format.name: format for format in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, TRL, DPHRL, REASONING_GYM, RECORDED, PLAIN)
+    format.name: format
+    for format in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, VERIFIERS_TRACES, TRL, DPHRL, REASONING_GYM, RECORDED, PLAIN)
 }
 
 _NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}

@@ -125,7 +125,7 @@ def _fields(file: SampleFile) -> str:
 
 def _keyed(files: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], list[str]]:
     """The rows with the column prompt_id, and notes on how it was chosen."""
-    stripped = pl.col("question").str.strip_chars()
+    stripped = pl.col("question").str.strip_chars().str.normalize("NFC")
     named = {
         name: rows.select("question_id", "question").unique().with_columns(stripped).unique()
         for name, rows in files.items()
@@ -141,7 +141,7 @@ def _keyed(files: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], 
                 f" ({_listed(differing)}): another prompt template, or other questions."
             )
         return {name: rows.with_columns(pl.col("question_id").alias(_KEY)) for name, rows in files.items()}, notes
-    key = pl.col("question").str.strip_chars().alias(_KEY)
+    key = stripped.alias(_KEY)
     why = f"{differing.len():,} ids name different questions ({_listed(differing)})" if ids else "no id is in all files"
     return (
         {name: rows.with_columns(key).filter(pl.col(_KEY) != "") for name, rows in files.items()},

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import polars as pl
 from tqdm import tqdm
@@ -92,7 +93,7 @@ def read_golds(path: Path, task: str) -> dict[str, dict[str, Any]]:
     for part, number, row in read_records(path):
         try:
             truth = truth_of(row | {"ground_truth": _GOLD.find(row)}, task, Fields({}))
-            golds[id_of(_KEY, _KEY.find(row)).strip()] = truth
+            golds[normalize("NFC", id_of(_KEY, _KEY.find(row))).strip()] = truth
         except (FieldError, MalformedError) as error:
             raise SourceError(f"{place(part, number)}: {error}") from None
     return golds
@@ -103,7 +104,7 @@ def _truth(
 ) -> dict[str, Any]:
     shown = f"{file.path}: question {known_as(key, question)[:60]!r}"
     if golds is not None:
-        truth = golds.get(key, golds.get(question.strip()))
+        truth = golds.get(key, golds.get(normalize("NFC", question.strip())))
         if truth is None:
             raise SourceError(f"{shown} has no gold answer; --gold has none")
         return truth
