@@ -115,22 +115,15 @@ def test_verifiers_has_chats_and_its_settings_in_another_file(tmp_path: Path) ->
 
 def trace(number: int, reply: str, score: float | None, **more: Any) -> dict[str, Any]:
     """A line of traces.jsonl of verifiers 0.2, with the fields that are read."""
-    messages = [("system", "Think."), ("user", f"Question {number}?"), ("assistant", reply)]
-    nodes = [
-        {"message": {"role": role, "content": content}, "sampled": role == "assistant"} for role, content in messages
-    ]
-    rewards = {
-        "correct": None if score is None else {"score": score, "weight": 1.0},
-        "style": {"score": 1.0, "weight": 0.0},
-    }
+    messages = (("system", "Think."), ("user", f"Question {number}?"), ("assistant", reply))
+    rewards = {"correct": {"score": score, "weight": 1.0}, "style": {"score": 1.0, "weight": 0.0}}
+    sampling, reason = {"temperature": 0.6}, "length" if reply == "5" else "stop"
     return {
         "id": f"{number}-{reply}",
         "task": {"type": "Task", "data": {"idx": number, "prompt": f"Question {number}?", "answer": "4"}},
-        "nodes": nodes,
-        "calls": [
-            {"model": "m", "sampling": {"temperature": 0.6}, "finish_reason": "length" if reply == "5" else "stop"}
-        ],
-        "rewards": rewards if score is not None else {"correct": None},
+        "nodes": [{"message": {"role": role, "content": content}} for role, content in messages],
+        "calls": [{"model": "m", "sampling": sampling, "finish_reason": reason}],
+        "rewards": {"correct": None} if score is None else rewards,
         "ok": True,
         "errors": [],
         **more,
@@ -156,12 +149,7 @@ def test_traces_of_verifiers_are_samples_of_their_task(tmp_path: Path) -> None:
 
 def test_a_session_of_verl_is_one_sample(tmp_path: Path) -> None:
     rows = [
-        verl(
-            f"turn {turn}",
-            float(session % 2),
-            input=CHAT if turn == 0 else f"{CHAT}{session}",
-            uid=f"a-b_{session}_{turn}",
-        )
+        verl(f"turn {turn}", float(session % 2), input=f"{CHAT}{session}" if turn else CHAT, uid=f"a_{session}_{turn}")
         for session in range(8)
         for turn in range(3)
     ]

@@ -166,8 +166,8 @@ VERIFIERS: Final = Format(
     error="error",
 )
 
-# traces.jsonl of verifiers 0.2: `Trace` in verifiers/v1/trace.py at 00eee6c6308d. Nodes are the messages. A reward has a
-# score and a weight, or is null where scoring did not run.
+# traces.jsonl of verifiers 0.2: `Trace` in verifiers/v1/trace.py at 00eee6c6308d. Nodes are the messages. A reward
+# has a score and a weight, or is null where scoring did not run.
 VERIFIERS_TRACES: Final = Format(
     name="verifiers-traces",
     needs=(("task",), ("nodes",), ("rewards",)),
