@@ -178,25 +178,18 @@ class Reader:
         fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
         if not fields:
             return [None] * sum(sizes)
-        first, *others = fields
-        values = list(map(first[0].find, records))
-        if first[1] is truth_of and _BOOL.issuperset(map(type, values)) and sizes.count(1) == len(records):
-            return values  # most files: no loop for a million rows
+        if fields[0][1] is truth_of and sizes.count(1) == len(records):
+            values = list(map(fields[0][0].find, records))
+            if _BOOL.issuperset(map(type, values)):
+                return values  # most files: no loop for a million rows
         verdicts: list[bool | None] = []
-        for position, (record, value, size) in enumerate(zip(records, values, sizes, strict=True)):
-            field, convert = first
-            for other in others:
-                if value is not None:
-                    break
-                field, convert = other
-                value = field.find(record)
-            if value is None:
-                verdicts.extend(repeat(None, size))
-                continue
+        for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
+            found = ((field, convert, field.find(record)) for field, convert in fields)
+            field, convert, value = next((one for one in found if one[2] is not None), (*fields[0], None))
             try:
                 if isinstance(value, list):
                     verdicts.extend(convert(field, verdict) for verdict in _one_each(field, value, size))
-                elif size > 1 and sources is self._judges:
+                elif value is not None and size > 1 and sources is self._judges:
                     # One number for several responses (lm-evaluation-harness with repeats) judges none of them.
                     self.counts["one for all"] += 1
                     verdicts.extend(repeat(None, size))

@@ -51,7 +51,8 @@ class Field:
         return None
 
     def expected(self, what: str, found: Any, advice: str = "") -> FieldError:
-        inner = names_of({name: None for name in leaves({str(self): found}) if name != str(self)})
+        name = self._names[0]
+        inner = names_of({leaf: None for leaf in leaves({name: found}) if leaf != name})
         held = f" (it holds {inner}: --map names one)" if inner else ""
         return FieldError(f"{self}: expected {what}, found {'nothing' if found is None else show(found)}{held}{advice}")
 

@@ -40,6 +40,8 @@ _AT_ONCE: Final = 16_384
 _LONG: Final = 200
 _NAMED: Final = 3
 _FORMS: Final = frozenset({"text", "n", "c"})
+# Recorded answers (docs/replay.md) have one in some rows and several in others.
+_RECORDED: Final = ("response", "responses")
 _VERDICTS: Final = frozenset({"correct", "score", "n", "c"})
 # test_qwen25-math-cot_-1_seed0_t0.6_s0_e-1.jsonl
 _QWEN_NAME: Final = re.compile(r"_seed\d+_t(\d+(?:\.\d+)?)_s\d+_e-?\d+$")
@@ -102,7 +104,9 @@ def read_samples(
     file_format = FORMATS[format] if format else recognise(path, first, mapping)
     absent = {name: theirs for name, theirs in mapping.items() if not Field((theirs,)).is_in(first)}
     if absent and file_format is PLAIN:
-        raise _no_such_field(path, first, absent)
+        name, theirs = next(iter(absent.items()))
+        fields = names_of(leaves(first))
+        raise SourceError(f"{path}: --map {name}={theirs}: the first object has no such field; it has {fields}")
     mapping = {name: theirs for name, theirs in mapping.items() if name not in absent}
     score = score_field(path, file_format, first, mapping)
     reader = Reader(_names(path, file_format, score, first, mapping, threshold), threshold)
@@ -138,14 +142,6 @@ def _check(format: str | None, mapping: Mapping[str, str]) -> None:
                 raise SourceError(f"{option}: unknown {show(name)}{hint}: expected one of {', '.join(allowed)}")
 
 
-def _no_such_field(path: Path, record: Record, absent: Mapping[str, str]) -> SourceError:
-    name, theirs = next(iter(absent.items()))
-    fields = leaves(record)
-    near = nearest(theirs, fields)
-    hint = f" (nearest: {near})" if near else f"; it has {names_of(fields)}"
-    return SourceError(f"{path}: --map {name}={theirs}: the first object has no such field{hint}")
-
-
 def _names(
     path: Path,
     known: Format,
@@ -160,6 +156,8 @@ def _names(
         # The first object says which names the file has, and whether it has texts, verdicts alone, or counts.
         present = {name: tuple(one for one in theirs if Field((one,)).is_in(first)) for name, theirs in names.items()}
         names = {name: present[name] or (name,) for name in names if name not in _FORMS or present[name]}
+        if set(_RECORDED).intersection(present["text"]):
+            names["text"] = tuple(dict.fromkeys((*present["text"], *_RECORDED)))
     if mapping.keys() & _VERDICTS:
         # A verdict that the user names replaces all verdicts of the format.
         names = {name: theirs for name, theirs in names.items() if name not in _VERDICTS}

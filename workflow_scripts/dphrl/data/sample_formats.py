@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -213,7 +213,7 @@ REASONING_GYM: Final = Format(
     },
 )
 
-# All names of the table of synonyms.
+# All names of the table of names, which has those of recorded answers too (docs/replay.md).
 PLAIN: Final = Format(
     name="plain",
     needs=(
@@ -228,22 +228,9 @@ PLAIN: Final = Format(
     settings={name: (name,) for name in SETTINGS},
 )
 
-# Recorded answers (docs/replay.md): a row has a response or several.
-RECORDED: Final = replace(
-    PLAIN,
-    name="recorded",
-    needs=(("source_index", "prompt_id"), ("response", "responses")),
-    names={
-        **{name: (name,) for name in OUR_FIELDS},
-        "question_id": ("source_index", "prompt_id"),
-        "text": ("response", "responses"),
-        "cluster": NAMES["cluster"],
-    },
-)
-
 FORMATS: Final = {
     format.name: format
-    for format in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, VERIFIERS_TRACES, TRL, DPHRL, REASONING_GYM, RECORDED, PLAIN)
+    for format in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, VERIFIERS_TRACES, TRL, DPHRL, REASONING_GYM, PLAIN)
 }
 
 _NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
