@@ -16,7 +16,7 @@ from dphrl.data.records import SourceError
 from dphrl.data.sample_files import read_samples
 from dphrl.diagnose.comparison import KError, diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
-from dphrl.diagnose.rescored import judged
+from dphrl.diagnose.rescored import judged, read_golds
 
 # "+" is right; letters are ways.
 BASE = {"a": ["+x", "+y", "+z", "-"], "b": ["+x", "-u", "-v", "-w"], "c": ["-u", "-u", "-v", ""], "d": ["+x"] * 4}
@@ -171,6 +171,32 @@ def test_a_question_without_an_id_is_named_by_its_text(tmp_path):
     assert join(files).left_out["base"] == ["What is 2 + 1?"]
     with pytest.raises(KError, match=r"question 'What is [01] \+ 1\?' of base has only 1 samples"):
         diagnose(files, k=4)
+
+
+@pytest.mark.parametrize(
+    ("row", "task", "key", "truth"),
+    [
+        ({"id": 0.0, "answer": "so 4 #### 4"}, "math", "0", {"answer": "4"}),
+        ({"problem": "cafe\u0301", "solution": "\\boxed{3}"}, "math", "caf\u00e9", {"answer": "3"}),
+        ({"idx": 1, "db_id": "d", "query": "SELECT 1"}, "sql", "1", {"db_id": "d", "gold_sql": "SELECT 1"}),
+        ({"idx": 1, "gold": {"db_id": "d", "gold_sql": "S"}}, "sql", "1", {"db_id": "d", "gold_sql": "S"}),
+    ],
+)
+def test_golds_have_the_names_of_datasets(tmp_path, row, task, key, truth):
+    assert read_golds(lines(tmp_path / "golds.jsonl", row), task) == {key: truth}
+    with pytest.raises(SourceError, match=r"golds\.jsonl, line 1: expected an id or the text"):
+        read_golds(lines(tmp_path / "golds.jsonl", {"answer": 1}), task)
+    with pytest.raises(SourceError, match=r"golds\.jsonl, line 1: expected (answer|db_id)"):
+        read_golds(lines(tmp_path / "golds.jsonl", {"id": 1}), task)
+
+
+def test_questions_are_joined_in_both_forms_of_unicode(tmp_path):
+    words = {"a": "caf\u00e9", "b": "cafe\u0301"}
+    rows = {
+        name: [{"question": f"{word} {n}", "text": "t", "correct": True} for n in "01"] for name, word in words.items()
+    }
+    files = [read_samples(lines(tmp_path / f"{name}.jsonl", *rows[name])) for name in words]
+    assert join(files).questions.height == 2
 
 
 def test_the_fields_of_a_file_without_verdicts_are_listed(tmp_path):

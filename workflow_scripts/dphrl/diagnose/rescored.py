@@ -91,9 +91,13 @@ def read_golds(path: Path, task: str) -> dict[str, dict[str, Any]]:
     """
     golds = {}
     for part, number, row in read_records(path):
+        key = _KEY.find(row)
+        if key is None:
+            names = "docs/datasets.md has its names"
+            raise SourceError(f"{place(part, number)}: expected an id or the text of a question ({names})")
         try:
             truth = truth_of(row | {"ground_truth": _GOLD.find(row)}, task, Fields({}))
-            golds[normalize("NFC", id_of(_KEY, _KEY.find(row))).strip()] = truth
+            golds[normalize("NFC", id_of(_KEY, key)).strip()] = truth
         except (FieldError, MalformedError) as error:
             raise SourceError(f"{place(part, number)}: {error}") from None
     return golds
