@@ -195,10 +195,10 @@ def _diagnose_options(parser: ArgumentParser) -> None:
     help_ = "a style of responses, by how they start; several times, the longest that fits counts"
     add("--styles", metavar="NAME=PREFIX", action="append", type=_pair, default=[], help=help_)
     add = parser.add_argument_group("how the files are read").add_argument
-    add("--format", help="verl, trl, lm-eval, verifiers, qwen-math, dphrl or plain (default: by the fields)")
+    add("--format", help="verl, trl, lm-eval, verifiers, verifiers-traces, qwen-math, reasoning-gym, dphrl or plain")
     help_ = (
         "the file's name of a field: question_id, question, text, correct, score, gold, level, cluster, n, c, "
-        "truncated, finish_reason, sample_index; nested: rollouts.*.text"
+        "truncated, sample_index; nested: rollouts.*.text"
     )
     add("--map", metavar="OURS=THEIRS", action="append", type=_pair, default=[], help=help_)
     add("--cluster", metavar="FIELD", help="the file's field that groups questions, such as db_id, for intervals")

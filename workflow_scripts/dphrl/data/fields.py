@@ -34,6 +34,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "correct": ("correct", "is_correct", "corrects", "passed", "is_passed", "acc", "accuracy", "match"),
     "score": ("score", "scores", "reward", "rewards"),
+    "truncated": ("truncated", "finish_reason"),
     "n": ("n", "num_samples", "n_samples", "total"),
     "c": ("c", "num_correct", "n_correct", "correct_count"),
 }

@@ -16,7 +16,6 @@ from dphrl.data.sample_fields import (
     FieldError,
     at_least,
     cut_of,
-    flag_of,
     gold_of,
     id_of,
     index_of,
@@ -69,7 +68,7 @@ class Reader:
         self._judges: dict[str, Convert] = {"correct": truth_of, "score": truth_of}
         if threshold is not None:
             self._judges = {"score": at_least(threshold), "correct": truth_of}
-        self._cuts: dict[str, Convert] = {"truncated": flag_of, "finish_reason": cut_of}
+        self._cuts: dict[str, Convert] = {"truncated": cut_of}
         self._counted = "text" not in names and {"n", "c"} <= names.keys()
         self._with_ids: bool | None = None
         self._hashes: dict[str, str] = {}

@@ -154,21 +154,15 @@ def index_of(field: Field, value: Any) -> int | None:
     raise field.expected("-1 (a greedy response), 0, 1, ...", value)
 
 
-def flag_of(field: Field, value: Any) -> bool | None:
+def cut_of(field: Field, value: Any) -> bool | None:
+    """Whether a response stopped at the length limit, by a flag or by its reason to stop."""
     if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return value in _CUT
     if value in (0, 1):
         return bool(value)
-    raise field.expected("true or false", value)
-
-
-def cut_of(field: Field, value: Any) -> bool | None:
-    """Whether a reason to stop is the length limit."""
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise field.expected("a text such as stop or length", value)
-    return value in _CUT
+    raise field.expected("true or false, or a text such as stop or length", value)
 
 
 def _text(field: Field, value: Any, role: str) -> str:

@@ -27,9 +27,9 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
 # Further columns where a scorer of the workflow found which answers and programs are alike.
 CLASSES: Final = ("answer_class", "program_class")
 
-# The fields that `--map` can name. `text` is a response or a list; with a list, `correct`, `score`, `truncated` and
-# `finish_reason` may be lists too. Rows without text have `correct`, or n samples of which c are right.
-OUR_FIELDS: Final = (*COLUMNS, "score", "finish_reason", "n", "c")
+# The fields that `--map` can name. `text` is a response or a list; with a list, `correct`, `score` and `truncated` may
+# be lists too. Rows without text have `correct`, or n samples of which c are right.
+OUR_FIELDS: Final = (*COLUMNS, "score", "n", "c")
 SETTINGS: Final = ("temperature", "top_p", "max_tokens", "grader", "model")
 
 
@@ -136,7 +136,7 @@ QWEN_MATH: Final = Format(
         "gold": ("gt", "answer"),
         "level": ("level", "type", "subfield"),
         "cluster": ("db_id",),
-        "finish_reason": ("finish_reason",),
+        "truncated": ("finish_reason",),
     },
 )
 
@@ -179,7 +179,7 @@ VERIFIERS_TRACES: Final = Format(
         "gold": ("task.data.answer",),
         "level": ("task.data.level", "task.data.difficulty"),
         "cluster": ("task.data.db_id",),
-        "finish_reason": ("calls.-1.finish_reason", "nodes.-1.finish_reason"),
+        "truncated": ("calls.-1.finish_reason", "nodes.-1.finish_reason"),
     },
     settings={
         "temperature": ("calls.0.sampling.temperature",),
