@@ -300,6 +300,11 @@ def test_lists_of_objects_in_a_row_are_its_samples(tmp_path: Path) -> None:
     assert right(path, mapping=mapping, threshold=0.5) == {"q": [False, True]}
 
 
+def test_completions_of_other_tools_are_plain(tmp_path: Path) -> None:
+    row = {"question": "q", "expected_answer": "4", "completions": ["4", "5"], "correct": [True, False]}
+    assert [*right(lines(tmp_path / "a.jsonl", row)).values()] == [[True, False]]
+
+
 def test_results_of_reasoning_gym(tmp_path: Path) -> None:
     """The fields of its eval/eval.py, with several completions and with one."""
     completions = [

@@ -11,6 +11,7 @@ import polars as pl
 
 from dphrl.data.fields import NAMES
 from dphrl.data.records import Numbered, Record, SourceError, leaves, names_of
+from dphrl.data.sample_fields import Field
 
 # Columns of `SampleFile.rows`, in this order.
 COLUMNS: Final[dict[str, pl.DataType]] = {
@@ -51,7 +52,7 @@ class Format:
     part: str | None = None
 
     def fits(self, record: Record) -> bool:
-        return all(any(name in record for name in group) for group in self.needs)
+        return all(Field(group).is_in(record) for group in self.needs)
 
 
 # `RayPPOTrainer._dump_generations` in verl/trainer/ppo/ray_trainer.py, which writes both `trainer.validation_data_dir`
@@ -170,7 +171,7 @@ VERIFIERS: Final = Format(
 # has a score and a weight, or is null where scoring did not run.
 VERIFIERS_TRACES: Final = Format(
     name="verifiers-traces",
-    needs=(("task",), ("nodes",), ("rewards",)),
+    needs=(("task.data",), ("nodes",), ("rewards",)),
     names={
         "question_id": ("task.key", "task.data.idx"),
         "question": ("task.data.prompt",),
@@ -204,7 +205,7 @@ TRL: Final = Format(
 # https://github.com/open-thought/reasoning-gym (eval/eval.py): completions of a question, or one response in the row.
 REASONING_GYM: Final = Format(
     name="reasoning-gym",
-    needs=(("question",), ("expected_answer",), ("completions", "full_model_response")),
+    needs=(("question",), ("expected_answer",), ("completions.*.full_model_response", "full_model_response")),
     names={
         "question": ("question",),
         "text": ("completions.*.full_model_response", "full_model_response"),
@@ -213,7 +214,7 @@ REASONING_GYM: Final = Format(
     },
 )
 
-# All names of the table of names, which has those of recorded answers too (docs/replay.md).
+# Rows under the names of `NAMES`, recorded answers among them (docs/replay.md).
 PLAIN: Final = Format(
     name="plain",
     needs=(
