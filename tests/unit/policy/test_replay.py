@@ -84,6 +84,7 @@ def test_tokens_come_from_the_policys_tokenizer_and_there_are_no_log_probs(tmp_p
         ([{"source_index": True, "response": "x"}], "row 0: .*prompt_id"),
         ([{"prompt_id": "p", "answers": ["x"]}], "row 0: .*response"),
         ([{"prompt_id": "p", "responses": ["x", 3]}], "row 0: .*response"),
+        ([{"prompt_id": "p", "response": "\ud83d"}], "row 0: .*lone surrogate"),
         ([{"prompt_id": "p", "responses": ["x", "y"]}] * 2, "row 1: .*responses in an earlier row"),
         ([{"prompt_id": "p", "response": "x", "finish_reason": "eos"}], "row 0: finish_reason 'eos'"),
         ([{"prompt_id": "p", "response": "x", "sample_index": -2}], "row 0: sample_index -2"),

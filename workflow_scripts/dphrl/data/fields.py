@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
 from dphrl.config.blocks.data import FieldName
+from dphrl.data.records import is_unicode
 
 Row = Mapping[str, Any]
 Renames = Mapping[str, str | Sequence[str]]
@@ -95,7 +96,7 @@ def text(name: str, value: Any) -> str:
     """The value; MalformedError if it is not text or is blank."""
     if not isinstance(value, str) or not value.strip():
         raise MalformedError(f"{name}: expected text, found {show(value)}")
-    if any("\ud800" <= character <= "\udfff" for character in value):
+    if not is_unicode(value):
         raise MalformedError(f"{name}: holds a lone surrogate, which is no text")
     return value
 

@@ -81,6 +81,15 @@ def read_source(path: str | Path) -> list[Record]:
     return rows
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text has no lone surrogate: half of a character, which no file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def place(path: Path, number: int) -> str:
     """Where a record is, for a message."""
     return f"{path}, {'line' if path.suffix == '.jsonl' else 'row'} {number}"

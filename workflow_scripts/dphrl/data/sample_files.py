@@ -16,7 +16,7 @@ from pydantic_core import from_json
 from tqdm import tqdm
 
 from dphrl.config.errors import nearest, show
-from dphrl.data.records import Numbered, Record, SourceError, leaves, names_of, place, read_records
+from dphrl.data.records import Numbered, Record, SourceError, is_unicode, leaves, names_of, place, read_records
 from dphrl.data.sample_batches import Reader, RecordError
 from dphrl.data.sample_fields import Field
 from dphrl.data.sample_formats import (
@@ -218,15 +218,12 @@ def _table(records: Iterator[Numbered], kept: _Kept, reader: Reader) -> pl.DataF
             path, number, _ = batch[error.position]
             raise SourceError(f"{place(path, number)}: {error}") from None
         except UnicodeEncodeError:
-            path, number, _ = next(numbered for numbered in batch if _has_lone_surrogate(numbered[2]))
+            path, number, _ = next(
+                row for row in batch if not is_unicode(json.dumps(row[2], ensure_ascii=False, default=str))
+            )
             problem = "a lone surrogate, half of a character: replace it, for instance by U+FFFD"
             raise SourceError(f"{place(path, number)}: {problem}") from None
     return pl.concat(frames)
-
-
-def _has_lone_surrogate(record: Record) -> bool:
-    text = json.dumps(record, ensure_ascii=False, default=str)
-    return text != text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _of_reader(reader: Reader, score: str | None) -> Iterator[str]:

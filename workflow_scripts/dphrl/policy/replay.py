@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.data.records import read_source
+from dphrl.data.records import is_unicode, read_source
 from dphrl.policy.requests import GREEDY, Completion, Request
 
 
@@ -73,6 +73,8 @@ class ReplayEngine:
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             instead = f"found only {', '.join(map(str, row))}" if texts is None else "found something else"
             raise self._error(number, f"expected a text under response, or a list of texts under responses, {instead}")
+        if not all(map(is_unicode, texts)):
+            raise self._error(number, "a response holds a lone surrogate, half of a character: replace it by U+FFFD")
         if finish not in ("stop", "length"):
             raise self._error(number, f"finish_reason {finish!r}: expected stop or length")
         return keys[0], [Completion([], [], text, finish) for text in texts]

@@ -25,7 +25,7 @@ from transformers.utils.logging import disable_progress_bar
 from dphrl.config.blocks.policy import SupervisedConfig, SupervisedTraining
 from dphrl.data.fields import Fields, MalformedError, show
 from dphrl.data.prompts import messages_of
-from dphrl.data.records import SourceError
+from dphrl.data.records import SourceError, is_unicode
 from dphrl.data.tokens import TemplateError, encoder, end_token, load_tokenizer
 from dphrl.policy.batch import Row, collate
 from dphrl.policy.logprobs import LogProbs, device_of_job, load_model
@@ -94,7 +94,7 @@ def supervised_start(
                         f"expected either {config.response} or a last message of the assistant, not both"
                     )
                 messages, response = messages[:-1], last["content"]
-            if not messages or not isinstance(response, str) or not response.strip():
+            if not messages or not isinstance(response, str) or not response.strip() or not is_unicode(response):
                 raise MalformedError(
                     f"expected a prompt and its response: text in the field {config.response} (policy.supervised."
                     f"response names it) or a last message of the assistant, found {show(dict(row))}"
