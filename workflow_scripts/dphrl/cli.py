@@ -312,7 +312,7 @@ def _export(options: Namespace) -> int:
 
 _PLAN: Final = """\
 Memory per GPU, operations, hours and disk of a configuration, from it and the model's config.json.
-Hours are those of the model's matrix products alone: a job takes longer.
+Hours are those of the model's matrix products, and 10 s for each job that uses the model.
 
 examples:
   dphrl plan config/config.yaml                        the demo, on two CPU cores
