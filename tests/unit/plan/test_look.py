@@ -45,7 +45,7 @@ def test_a_new_configuration_has_the_rule_and_the_lengths_of_the_models_answers(
     config = init(*OWN)
     printed = capsys.readouterr().out
     assert "128 answers to 16 questions" in printed
-    assert "scoring.sql.answer: fenced finds 0% of the answers, 0% right" in printed
+    assert "scoring.sql.answer: fenced finds an answer in 0%, 0% are right" in printed
     assert config.scoring.sql.answer == "bare"
     # Answers have 20 tokens on average, and prompts 41.
     lengths = {plan["max_tokens"] for plan in config.sampling.model_dump().values()}

@@ -109,7 +109,7 @@ class Look:
             f" tokens on average, {lengths.max():,} at most, {cut:.0%} cut off at {self.limit:,}"
         ]
         for tried, judged in self.verdicts.items():
-            shares = f"finds {_answered(judged):.0%} of the answers, {_right(judged):.0%} right"
+            shares = f"finds an answer in {_answered(judged):.0%}, {_right(judged):.0%} are right"
             lines.append(f"  {self._key(tried)} {shares}")
         return "\n".join([*lines, f"  {self._division(rule)}", *self._faults(rule)])
 
