@@ -112,7 +112,7 @@ def looked(verdicts: list[str], found: list[str] | None = None, *, cut: bool = F
 @pytest.mark.parametrize(
     ("look", "line", "trains"),
     [
-        (looked(["wrong"] * 8), "- no answer is right, so RL cannot start", False),
+        (looked(["wrong"] * 8), "- RL cannot start, as no answer is right", False),
         (looked(["no_answer"] * 8), "- 8 answers without an answer: datasets.d.instruction, or a supervised", False),
         (looked(["no_answer", "correct"] * 4), "- 4 answers without an answer: datasets.d.instruction", True),
         (
@@ -127,13 +127,13 @@ def looked(verdicts: list[str], found: list[str] | None = None, *, cut: bool = F
             False,
         ),
         (looked(["gold_error"] * 8), "- 8 answers whose gold cannot be read: datasets.d.fields", False),
-        (looked(["timeout", "correct"] * 4), "- 4 answers stopped by a limit: the limits of scoring.math", True),
+        (looked(["timeout", "correct"] * 4), "- 4 answers stopped by a limit: timeout_s", True),
     ],
 )
 def test_each_fault_has_an_example_and_the_key_that_mends_it(look: Look, line: str, trains: bool) -> None:
-    faults = look.report("boxed").splitlines()[4:]
+    faults = look.report("boxed").splitlines()
     (shown,) = (fault for fault in faults if fault.startswith(line))
-    if "no answer is right" not in shown:
+    if "answers" in shown:
         assert faults[faults.index(shown) + 1] == "    'It is␊7'"
     assert look.can_train("boxed") is trains
 
@@ -145,9 +145,11 @@ def test_another_rule_needs_more_right_answers_than_chance_gives() -> None:
 
 
 def test_near_perfect_questions_are_counted_by_the_share_of_the_partition() -> None:
-    assert "1 question near-perfect (100% right or more), 1 without a right answer" in looked(
-        ["correct"] * 3 + ["wrong"] * 3
-    ).report("boxed")
+    half = looked(["correct"] * 3 + ["wrong"] * 3).report("boxed")
+    assert "1 question near-perfect (100% right or more), 1 without a right answer" in half
+    assert "\n- D_" not in half
+    assert "\n- D_pef may be empty: lower partition.pef_min" in looked(["correct", "wrong"] * 4).report("boxed")
+    assert "\n- D_exp may be empty: raise partition.pef_min" in looked(["correct"] * 8).report("boxed")
 
 
 @pytest.mark.parametrize(

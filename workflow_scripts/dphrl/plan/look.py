@@ -111,7 +111,7 @@ class Look:
         for tried, judged in self.verdicts.items():
             shares = f"finds an answer in {_answered(judged):.0%}, {_right(judged):.0%} are right"
             lines.append(f"  {self._key(tried)} {shares}")
-        return "\n".join([*lines, f"  {self._division(rule)}", *self._faults(rule)])
+        return "\n".join([*lines, *self._division(rule), *self._faults(rule)])
 
     def _key(self, rule: str) -> str:
         train = str(self.config.train_dataset)
@@ -120,16 +120,22 @@ class Look:
             return f"task {dataset.task}"
         return f"{f'datasets.{train}' if dataset.answer else f'scoring.{dataset.task}'}.answer: {rule}"
 
-    def _division(self, rule: str) -> str:
-        """How many questions would be near-perfect, and how many have no right answer."""
+    def _division(self, rule: str) -> Iterator[str]:
+        """How many questions would be near-perfect, how many have no right answer, and what the run would lack."""
         by_question = self.verdicts[rule].group_by("prompt_id").agg(pl.col("correct").mean())["correct"]
         least = self.config.partition.pef_min_correct / self.config.sampling.presample.n
         near, never = int((by_question >= least).sum()), int((by_question == 0).sum())
-        return f"{counted(near, 'question')} near-perfect ({least:.0%} right or more), {never} without a right answer"
+        yield f"  {counted(near, 'question')} near-perfect ({least:.0%} right or more), {never} without a right answer"
+        if never == len(by_question):
+            yield "- RL cannot start, as no answer is right: mend the faults below, or docs/how-to/supervised-start.md"
+        elif near == 0:
+            yield "- D_pef may be empty: lower partition.pef_min_correct, or docs/how-to/supervised-start.md"
+        elif near == len(by_question):
+            yield "- D_exp may be empty: raise partition.pef_min_correct, or add harder questions"
 
     def _faults(self, rule: str) -> Iterator[str]:
         """Each fault with its share, one example, and the key that mends it."""
-        train, task = str(self.config.train_dataset), self.config.datasets[str(self.config.train_dataset)].task
+        train = str(self.config.train_dataset)
         longer = "raise sampling.<plan>.max_tokens and train.max_tokens, with room in engine.max_model_len"
         if self.limit < self.config.sampling.presample.max_tokens:
             longer = "a look waits for no longer answers; see whether these end"
@@ -143,7 +149,7 @@ class Look:
             ("cut off", cut & ~thinks, longer),
             ("without an answer", none & ~cut & ~thinks, place),
             ("whose gold cannot be read", pl.col("verdict") == "gold_error", f"datasets.{train}.fields"),
-            ("stopped by a limit", pl.col("verdict").is_in(_LIMITED), f"the limits of scoring.{task}"),
+            ("stopped by a limit", pl.col("verdict").is_in(_LIMITED), "timeout_s and other limits of the scorer"),
         ]
         judged = self.answers.join(self.verdicts[rule], on=["prompt_id", "sample_index"], maintain_order="left")
         for name, condition, mend in faults:
@@ -154,8 +160,6 @@ class Look:
         if self.excluded:
             golds = counted(len(self.excluded), "gold")
             yield f"- {golds} would be excluded ({self.excluded[0]}): datasets.{train}.drop"
-        if not _right(self.verdicts[rule]) and _answered(self.verdicts[rule]):
-            yield "- no answer is right, so RL cannot start from this model: docs/how-to/supervised-start.md"
 
 
 def look(config: Config, folder: Path) -> Look:

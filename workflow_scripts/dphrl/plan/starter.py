@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 _LOOKED_AT: Final = 200
 
 
-class LayoutError(ValueError):
-    """The fields of a file fit no task; the text names the file, its fields and the expected fields."""
-
-
 def task_of(source: str, rows: Sequence[Mapping[str, Any]], task: str | None, fields: Renames) -> str:
     """The task of a file of questions.
 
@@ -47,7 +43,7 @@ def task_of(source: str, rows: Sequence[Mapping[str, Any]], task: str | None, fi
         fields: our name of a field -> the file's, where it is not a known one.
 
     Raises:
-        LayoutError: no task fits half of the first rows.
+        ValueError: no task fits half of the first rows.
     """
     head, lookup, reasons = rows[:_LOOKED_AT], Fields(fields), list[str]()
     for name in (task,) if task else (SQL, MATH):
@@ -62,7 +58,7 @@ def task_of(source: str, rows: Sequence[Mapping[str, Any]], task: str | None, fi
             return name
         reasons.append(f"{name}: {reason}")
     expected = "; ".join(reasons)
-    raise LayoutError(
+    raise ValueError(
         f"{source}: its fields are {', '.join(map(str, rows[0]))}, and no task has them ({expected}). Name them, for "
         "instance --field question=THEIRS --field answer=THEIRS; another task needs --task NAME --scorer FILE "
         "(docs/datasets.md, docs/how-to/own-scorer.md)"
@@ -204,7 +200,7 @@ def _dataset(wish: Wish, source: str, folder: Path, model: "_Model") -> _Dataset
     try:
         made = prepare(rows, task, source, model.encode, sys.maxsize, fields=wish.fields, databases=databases)
     except SourceError as error:
-        raise LayoutError(f"{error}. --field question=THEIRS names it") from None
+        raise ValueError(f"{error}. --field question=THEIRS names it") from None
     rejected = made.rejected.row(0, named=True)["detail"] if made.rejected.height else ""
     return _Dataset(entry, len(rows), made.prompts["prompt_token_ids"].list.len().to_list(), rejected)
 
