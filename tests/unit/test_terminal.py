@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from snakemake.logging import DefaultFormatter
+from snakemake.persistence import ParamsChange
 from snakemake.settings.types import OutputSettings
 from snakemake_interface_logger_plugins.common import LogEvent
 
@@ -113,6 +114,14 @@ def test_a_job_of_a_dry_run_is_a_line_or_with_reasons_its_files_and_costs(capsys
     shown = Run(capsys, dryrun=True, quiet=["host"]).show(LogEvent.JOB_INFO, **LISTED)
     for part in ("rule sample:", "input: prompts", "output: rollouts", "reason: Missing", "gpu=1, mem_mb=4000"):
         assert part in shown
+
+
+def test_a_changed_key_is_shown_with_its_values_before_and_now() -> None:
+    method, plan = {"eta": 0.2, "form": "js", "lora": None}, {"n": 8, "top": {"p": 1.0}}
+    before = {repr(value) for value in (method, plan, 1)}
+    now = {repr(value) for value in (plan | {"top": {"p": 0.9}}, 2, method | {"eta": 0.5})}
+    assert str(ParamsChange(before, now)) == "eta 0.2 -> 0.5, param 1 -> 2, top.p 1.0 -> 0.9"
+    assert str(ParamsChange(set(), {"inf"})) == "param  -> inf"
 
 
 def test_messages_about_snakemake_itself_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:

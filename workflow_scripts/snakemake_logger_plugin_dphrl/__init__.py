@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
+from snakemake.persistence import ParamsChange
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 from dphrl.config.errors import ConfigError
@@ -16,7 +17,10 @@ from dphrl.config.yaml_files import read_yaml
 from dphrl.machine.cause import cause_in
 from dphrl.machine.progress import counted, duration
 from dphrl.text import visible
+from snakemake_logger_plugin_dphrl.changes import changed_keys
 
+# The reason of a job in a dry run.
+ParamsChange.__str__ = changed_keys  # type: ignore[method-assign]
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
 # The rules that take most of the time of a run: without them an estimate of the rest would be far too low. They have a
 # prefix in a workflow that imports this one.

@@ -48,7 +48,7 @@ def write_model(folder: Path, config: dict[str, Any], *, chat: bool = True) -> N
 
 def init(*arguments: str) -> Config:
     """The configuration that the command writes, checked as the Snakefile does."""
-    assert main(["init", *arguments]) == 0
+    assert main(["init", "--no-draw", *arguments]) == 0
     (written,) = Path().glob("*.yaml")
     config = read_config(written)
     check_files(config, Path())
@@ -57,7 +57,7 @@ def init(*arguments: str) -> Config:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["init", *arguments]) == 1
+    assert main(["init", "--no-draw", *arguments]) == 1
     assert not [*Path().glob("*.yaml")]
     return capsys.readouterr().err
 
@@ -201,9 +201,9 @@ def test_the_next_commands_are_those_of_the_machine(
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     init("--data", "my.jsonl", "--model", "model", "--out", "my run.yaml", option)
     lines = capsys.readouterr().out.partition("Next:\n")[2].splitlines()
-    assert [line.strip() for line in lines if not line.strip().startswith("#")] == [
+    assert [line.partition("#")[0].strip() for line in lines] == [
         f".venv/bin/dphrl plan 'my run.yaml'{plan}",
-        f".venv/bin/snakemake partition {machine} --configfile 'my run.yaml'",
+        ".venv/bin/dphrl look 'my run.yaml'",
         f".venv/bin/snakemake {machine} --configfile 'my run.yaml'",
     ]
 

@@ -101,8 +101,10 @@ def test_an_assumed_response_is_at_most_half_of_its_limit_and_a_drawn_one_is_mea
     file = tmp_path / "results/r/draws/main/rollouts/d.presample/0.parquet"
     file.parent.mkdir(parents=True)
     pl.DataFrame({"token_ids": [[1] * 30, [1] * 50]}).write_parquet(file)
+    config["datasets"]["e"] = config["datasets"]["d"] | {"source": "e.json"}
     sizes = sizes_of(load_config(config), tmp_path)
-    assert (sizes.response_tokens["d"], sizes.measured) == (40, {"d"})
+    # Answers to other questions of the task are taken to be as long.
+    assert (sizes.response_tokens, sizes.measured) == ({"d": 40, "e": 40}, {"d"})
 
 
 def test_the_command_says_what_does_not_fit(folder, capsys):
@@ -131,14 +133,22 @@ def test_a_run_of_recorded_answers_needs_no_model(folder, capsys):
     assert capsys.readouterr().out.startswith("A run of recorded answers: it needs no model")
 
 
-def test_hours_follow_from_the_stated_speed_or_the_given_one(folder, capsys):
+def test_hours_follow_from_the_stated_speed_or_the_given_one_and_from_the_starts_of_jobs(folder, capsys):
     (folder / "my.yaml").write_text(f"{{run: my, {BLOCKS}, evaluate: {{datasets: [d]}}, methods: {{}}}}\n")
     for options, speed in (((), 2e14), (("--tflops", "1"), 1e12)):
         assert main(["plan", "my.yaml", *options]) == 0
         out = capsys.readouterr().out
-        operations, hours = re.findall(r"^all .*? (\S+e\+\d+) +(\S+)", out, re.MULTILINE)[0]
-        assert float(hours) == pytest.approx(float(operations) / speed / 3600, rel=0.05)
+        jobs, operations, hours = re.findall(r"^all +- +(\d+) .*? (\S+e\+\d+) +(\S+)", out, re.MULTILINE)[0]
+        assert float(hours) == pytest.approx((float(operations) / speed + 10 * int(jobs)) / 3600, rel=0.05)
     assert f"; {float(hours) / 2:,.0f} h on 2 GPUs" in out
+
+
+def test_the_demo_is_planned_at_the_minutes_that_it_takes(capsys, monkeypatch):
+    """5 min 16 s, on two idle cores (docs/benchmarks.md)."""
+    monkeypatch.chdir(ROOT)
+    assert main(["plan", "config/config.yaml"]) == 0
+    (minutes,) = re.findall(r"; (\d+) min on 2 cores", capsys.readouterr().out)
+    assert 4 <= int(minutes) <= 6
 
 
 def test_a_plan_for_cores_has_no_memory_of_gpus(capsys, monkeypatch):

@@ -1,1 +1,1 @@
-"""Before anything runs: a first configuration (`dphrl init`), and memory, jobs and hours of one (`dphrl plan`)."""
+"""Before a run: a first configuration (`dphrl init`), a few answers (`dphrl look`), memory and hours (`dphrl plan`)."""

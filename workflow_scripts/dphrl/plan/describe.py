@@ -172,13 +172,14 @@ def _row(name: str, gpus: int | None, together: Sequence[Stage], speed: float) -
     jobs, drawn, passed, operations, size = (
         sum(getattr(stage, field) for stage in together) for field in ("jobs", "drawn", "passed", "operations", "size")
     )
-    return name, gpus, jobs, drawn, passed, operations, operations / speed / 3600, size / GB
+    hours = sum(stage.seconds(speed) for stage in together) / 3600
+    return name, gpus, jobs, drawn, passed, operations, hours, size / GB
 
 
 def _hours(planned: Sequence[Stage], speed: float, unit: str, slots: int) -> str:
-    together = duration(sum(stage.operations for stage in planned) / speed / slots)
+    together = duration(sum(stage.seconds(speed) for stage in planned) / slots)
     rate = f"{speed / 1e12:,.3g} TFLOP/s of a {unit} (--tflops)"
-    return f"Hours: of the model's products at {rate}; a job does more; {together} on {slots} {unit}s"
+    return f"Hours: the model's products at {rate} and the start of each job; {together} on {slots} {unit}s"
 
 
 def _lengths(config: Config, sizes: Sizes) -> Iterator[str]:

@@ -30,13 +30,9 @@ from dphrl.plan.describe import check_fits, shape_of
 from dphrl.plan.memory import LESS_MEMORY, Setting, phases
 
 if TYPE_CHECKING:
-    from dphrl.plan.drawn import Drawn
+    from dphrl.plan.look import Look
 
 _LOOKED_AT: Final = 200
-
-
-class LayoutError(ValueError):
-    """The fields of a file fit no task; the text names the file, its fields and the expected fields."""
 
 
 def task_of(source: str, rows: Sequence[Mapping[str, Any]], task: str | None, fields: Renames) -> str:
@@ -47,7 +43,7 @@ def task_of(source: str, rows: Sequence[Mapping[str, Any]], task: str | None, fi
         fields: our name of a field -> the file's, where it is not a known one.
 
     Raises:
-        LayoutError: no task fits half of the first rows.
+        ValueError: no task fits half of the first rows.
     """
     head, lookup, reasons = rows[:_LOOKED_AT], Fields(fields), list[str]()
     for name in (task,) if task else (SQL, MATH):
@@ -62,7 +58,7 @@ def task_of(source: str, rows: Sequence[Mapping[str, Any]], task: str | None, fi
             return name
         reasons.append(f"{name}: {reason}")
     expected = "; ".join(reasons)
-    raise LayoutError(
+    raise ValueError(
         f"{source}: its fields are {', '.join(map(str, rows[0]))}, and no task has them ({expected}). Name them, for "
         "instance --field question=THEIRS --field answer=THEIRS; another task needs --task NAME --scorer FILE "
         "(docs/datasets.md, docs/how-to/own-scorer.md)"
@@ -91,7 +87,7 @@ class Wish:
         databases: of SQL questions; None: the folder `database` next to `data`.
         fields: our name of a field -> the file's.
         gpu_gib: memory of a GPU; None for a machine without.
-        draw: draw a few answers first, and set limits and rule by them.
+        draw: draw a few answers, and set the place of an answer and the limit of responses by them.
     """
 
     name: str
@@ -103,16 +99,16 @@ class Wish:
     databases: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     gpu_gib: float | None = 80.0
-    draw: bool = False
+    draw: bool = True
 
 
-def next_steps(out: Path, gpu_gib: float | None, ranks: int) -> Iterator[str]:
-    """The commands that follow: the plan, the division of the questions, and the whole run."""
-    options = f"{'--profile profiles/gpu-node' if gpu_gib else '--cores 2'} --configfile {shlex.quote(str(out))}"
-    yield f"  .venv/bin/dphrl plan {shlex.quote(str(out))}" + (f" --slots {ranks}" if gpu_gib else "")
-    yield f"  .venv/bin/snakemake partition {options}"
-    yield "      # says how large D_pef is; where it is empty or small, lower partition.pef_min_correct"
-    yield f"  .venv/bin/snakemake {options}"
+def next_steps(out: Path, wish: Wish, ranks: int) -> Iterator[str]:
+    """The commands that follow: the plan, a look if there was none, and the run, which stops where it cannot train."""
+    file = shlex.quote(str(out))
+    yield f"  .venv/bin/dphrl plan {file}" + (f" --slots {ranks}" if wish.gpu_gib else "")
+    if not wish.draw:
+        yield f"  .venv/bin/dphrl look {file}      # does the configuration fit the model's answers?"
+    yield f"  .venv/bin/snakemake {'--profile profiles/gpu-node' if wish.gpu_gib else '--cores 2'} --configfile {file}"
 
 
 def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
@@ -136,9 +132,9 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
     # The largest power of two up to a quarter of the questions.
     per_step = min(_DEFAULTS["per_step"], 1 << (max(rows // 4, 2).bit_length() - 1))
 
-    def configured(hardware: Mapping[str, Any], drawn: "Drawn | None" = None) -> tuple[str, Config]:
+    def configured(hardware: Mapping[str, Any], looked: "Look | None" = None) -> tuple[str, Config]:
         schedule = _schedule(task, rows, max(per_step, 2 * hardware.get("ranks", 1)))
-        text = _text(wish, read, model, schedule, hardware, drawn)
+        text = _text(wish, read, model, schedule, hardware, looked)
         return text, load_config(yaml.safe_load(text))
 
     text, config = configured({})
@@ -148,11 +144,15 @@ def starter(wish: Wish, folder: Path = Path()) -> tuple[str, str, int]:
     check_fits(config, folder)
     report = [line for dataset in read.values() for line in dataset.report(config)]
     if wish.draw:
-        from dphrl.plan.drawn import draw  # with torch, which a first configuration does not need
+        from dphrl.plan.look import look  # with torch, which a first configuration does not need
 
-        drawn = draw(config, folder)
-        text, config = configured(hardware, drawn)
-        report.append(drawn.report)
+        try:
+            looked = look(config, folder)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{error}. To write a configuration without answers of the model: --no-draw") from error
+        text, config = configured(hardware, looked)
+        report.append(looked.report(looked.best))
+        report.append(f"  limit of responses: {config.train.max_tokens:,} tokens")
     return text, "\n".join(report), config.hardware.ranks
 
 
@@ -200,7 +200,7 @@ def _dataset(wish: Wish, source: str, folder: Path, model: "_Model") -> _Dataset
     try:
         made = prepare(rows, task, source, model.encode, sys.maxsize, fields=wish.fields, databases=databases)
     except SourceError as error:
-        raise LayoutError(f"{error}. --field question=THEIRS names it") from None
+        raise ValueError(f"{error}. --field question=THEIRS names it") from None
     rejected = made.rejected.row(0, named=True)["detail"] if made.rejected.height else ""
     return _Dataset(entry, len(rows), made.prompts["prompt_token_ids"].list.len().to_list(), rejected)
 
@@ -256,7 +256,7 @@ def _text(
     model: _Model,
     schedule: Mapping[str, Any],
     hardware: Mapping[str, Any],
-    drawn: "Drawn | None" = None,
+    looked: "Look | None" = None,
 ) -> str:
     """The configuration: the template of the task with its values."""
     datasets = {name: dataset.entry for name, dataset in read.items()}
@@ -264,15 +264,15 @@ def _text(
     # At most three quarters of the positions are for prompts.
     prompt = min(_MULTIPLE * math.ceil(longest / _MULTIPLE), 3 * model.positions // 4)
     response = min(_RESPONSE.get(task, _RESPONSE[SQL]), model.positions - prompt)
-    if drawn and drawn.response_tokens:
-        response = min(drawn.response_tokens, model.positions - prompt)
+    if looked and looked.response_tokens:
+        response = min(looked.response_tokens, model.positions - prompt)
     custom = {"custom": {task: {"source": wish.scorer}}}
     engine, dtype = ("vllm", "bfloat16") if wish.gpu_gib else ("transformers", "float32")
     values = {
         "run": re.sub(r"[^A-Za-z0-9_.-]+", "-", wish.name).strip("-._") or "run",
         "model": wish.model,
         "evaluated": "test" if "test" in datasets else "train",
-        "scoring": custom if wish.scorer else {task: {"answer": drawn.rule if drawn else _RULE[task]}},
+        "scoring": custom if wish.scorer else {task: {"answer": looked.best if looked else _RULE[task]}},
         "template": model.template,
         "prompt": prompt,
         "engine": engine,

