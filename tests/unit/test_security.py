@@ -133,6 +133,8 @@ def test_the_code_of_a_model_folder_is_never_run(policy: Path, tmp_path: Path, w
     }
     with pytest.raises(ValueError, match=r"trust_remote_code|custom code"):
         loaders[what]()
+    with pytest.raises(ValueError, match="it needs code that comes with it"):
+        check_base(folder)
     assert not mark.exists()
 
 
