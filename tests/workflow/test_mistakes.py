@@ -20,11 +20,6 @@ from dphrl.config.load import check_planned
 pytestmark = pytest.mark.workflow
 
 EXPERIMENT = Path(__file__).resolve().parents[2] / "examples/custom_scorer/config.yaml"
-COMMANDS = [
-    (["--configfile", str(EXPERIMENT), "presample"], "All words after --configfile are read as files: name targets"),
-    (["--configfile", "wrong.yaml"], "wrong.yaml"),
-    (["presampel", "--configfile", str(EXPERIMENT)], "Targets are all, presample,"),
-]
 
 
 @pytest.fixture
@@ -42,14 +37,11 @@ def snakemake(workflow: Workflow, folder: Path, *arguments: str) -> subprocess.C
     return subprocess.run(command, cwd=folder, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
-@pytest.mark.parametrize(("arguments", "message"), COMMANDS)
-def test_a_command_that_snakemake_cannot_read_is_explained(
-    workflow: Workflow, arguments: list[str], message: str
-) -> None:
-    (workflow.folder / "wrong.yaml").write_text("run: a\n\tb: 1\n")
-    done = snakemake(workflow, workflow.folder, *arguments)
+def test_a_target_behind_the_configuration_is_explained(workflow: Workflow) -> None:
+    """Other commands that Snakemake cannot read: tests/unit/test_terminal.py."""
+    done = snakemake(workflow, workflow.folder, "--configfile", str(EXPERIMENT), "presample")
     assert done.returncode == 1
-    assert message in done.stdout
+    assert "All words after --configfile are read as files: name targets" in done.stdout
     assert "Traceback" not in done.stdout
 
 

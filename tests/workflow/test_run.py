@@ -31,7 +31,6 @@ from dphrl.store.parquet import read_footer
 pytestmark = pytest.mark.workflow
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own_functions.py"
-SAMPLING = "sampling base on train (presample, draw main)"
 
 
 def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> None:
@@ -86,6 +85,12 @@ def test_footers_name_no_run_no_place_and_no_time(pristine: Workflow) -> None:
             assert str(pristine.folder) not in text
 
 
+def test_no_log_nor_artifact_holds_the_environment(pristine: Workflow) -> None:
+    files = [path for path in pristine.folder.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".log" for path in files)
+    assert [path for path in files if b"s3cr3t-of-the-environment" in path.read_bytes()] == []
+
+
 def _maker(path: str) -> str:
     """A file, or the manifest that lists it; a declared folder has its manifest next to it."""
     return manifest_above(f"{path}/any") or path
@@ -123,18 +128,6 @@ def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
         names = " ".join(file.namelist())
     assert names.count(".svg") == len([*(finished.results / "figures").glob("*.svg")]) > 0
     assert all(name in names for name in ("claims.md", "headline.csv", "index.html"))
-
-
-def test_a_threshold_reruns_the_partition_and_what_follows_but_no_pre_sampling(pristine: Workflow) -> None:
-    plan = pristine.configured(partition={"pef_min_correct": 2}).plan()
-    assert {
-        "dividing the training prompts of draw main",
-        "writing the final partition of draw main",
-        "sampling base on train (refine, draw main)",
-    } <= set(plan)
-    assert {"computing reference log-probs of draw main", "training grpo, seed 1, up to step 2"} <= set(plan)
-    assert SAMPLING not in plan
-    assert not any("presample" in job or "sampling base on in_domain" in job for job in plan)
 
 
 def test_a_divergence_and_an_advantage_of_the_user_are_a_method(finished: Workflow) -> None:
