@@ -16,7 +16,6 @@ GROUPS = {
         "test_run.py",
         "test_reruns.py",
         "workflow/test_ranks.py",
-        "test_a_killed_run",
         "test_the_launcher",
         "test_corruption.py",
         "test_diagnose.py",

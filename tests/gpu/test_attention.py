@@ -1,4 +1,4 @@
-"""Packed rows on a GPU: PyTorch's flash attention, a whole policy, and the memory that fake tensors foretell.
+"""Packed rows on a GPU: PyTorch's flash attention, and a whole policy.
 
 Needs torch and transformers. On a CPU `tests/unit/policy/test_packing.py` has the same checks.
 """
@@ -6,12 +6,9 @@ Needs torch and transformers. On a CPU `tests/unit/policy/test_packing.py` has t
 import pytest
 import torch
 from attention_suite import RUNS, Runs, check_operator, check_packed_rows, model_of, rows_of
-from layer_memory import BUDGET, LLAMA_8B, SHAPES, layer_peak
 from tiny_models import KINDS
-from torch import nn
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
-from dphrl.policy.batch import Form, Row, collate, plan
+from dphrl.policy.batch import Row
 from dphrl.policy.logprobs import LogProbs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
@@ -47,27 +44,3 @@ def test_rows_are_packed_on_a_gpu_in_half_precision_alone() -> None:
         for dtype in (torch.bfloat16, torch.float16, torch.float32)
     }
     assert forms == {torch.bfloat16: "packed", torch.float16: "packed", torch.float32: "padded"}
-
-
-def _measured(rows: list[Row], shared: bool, form: Form) -> float:
-    """Most decimal GB allocated in one layer's forward and backward pass, weights included."""
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated()
-    batch = collate(rows, "cuda", shared, form)
-    with torch.device("cuda"):
-        layer: nn.Module = LlamaDecoderLayer(LLAMA_8B, 0).bfloat16()
-        states = torch.randn(*batch.input_ids.shape, LLAMA_8B.hidden_size, dtype=torch.bfloat16, requires_grad=True)
-        angles = torch.zeros(*states.shape[:2], 128, dtype=torch.bfloat16)
-    torch.cuda.reset_peak_memory_stats()
-    extra = {} if batch.layout is None else {"layout": batch.layout}
-    found = layer(states, attention_mask=None, position_embeddings=(angles + 1, angles), **extra)
-    found.sum().backward()
-    return (torch.cuda.max_memory_allocated() - before) / 1e9
-
-
-@pytest.mark.parametrize("shape", list(SHAPES)[:2])
-def test_a_layer_needs_the_memory_that_fake_tensors_foretell(shape: str) -> None:
-    rows = SHAPES[shape]
-    (part,) = plan(rows, BUDGET, "auto", "packed")
-    foretold = layer_peak(LLAMA_8B, rows, part.shared, part.form)
-    assert _measured(rows, part.shared, part.form) == pytest.approx(foretold, rel=0.15)

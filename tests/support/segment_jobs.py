@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
+import pytest
 from tiny_models import write_tiny_policy
 from tiny_training import ENGINE, ONLINE, hardware, train_config, write_reference
 from transformers import AutoTokenizer
 
 from dphrl.config.blocks.training import MethodConfig
+from dphrl.policy.ranks import RankJob, run_on_ranks
+from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.parquet import write_table
-from dphrl.training.job import SegmentJob
+from dphrl.training.job import SegmentJob, Trained
 
 # Through the scorer a test can end a rank in the middle of a step, or make it wait there.
 SCORER = """
@@ -126,3 +129,25 @@ def following(job: SegmentJob) -> SegmentJob:
     steps = {"first": job.last + 1, "last": 2 * job.last - job.first + 1}
     folders = {"policy": job.policy_out, "state": job.state_out, "policy_out": "", "state_out": ""}
     return job.model_copy(update={**folders, **steps})
+
+
+class Segments(RankJob):
+    """Several segments, one after the other on the same ranks."""
+
+    after_failure: ClassVar[str] = ""
+    jobs: list[SegmentJob]
+
+    def work(self) -> list[dict[str, Any]]:
+        """Run them."""
+        return [job.work() for job in self.jobs]
+
+
+def train_together(jobs: list[SegmentJob], folder: Path) -> list[Trained]:
+    """Run segments on ranks that start once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        together = Segments(hardware=jobs[0].hardware, label="test", jobs=jobs)
+        answers = run_on_ranks(together, jobs[0].hardware.ranks, folder)
+    for answer in answers:
+        answer |= {name: SCHEMAS[name].frame(answer[name]) for name in ("metrics", "probes")}
+    return [Trained(**answer) for answer in answers]

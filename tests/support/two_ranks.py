@@ -28,6 +28,8 @@ from dphrl.training.trainer import Trainer
 # ZeRO-3 shards parameters of at least 100,000 numbers: with this vocabulary the embedding and the output head.
 VOCABULARY = 2048
 ROLLOUTS = 16
+# Small chunks of logits, so that the ranks differ in their number of chunks too.
+CHUNK = VOCABULARY * 16
 
 
 def examples() -> list[Example]:
@@ -82,8 +84,7 @@ def main(folder: str, seconds: str, *stages: str) -> None:
     # If ranks wait for each other forever, the test fails instead of hanging.
     faulthandler.dump_traceback_later(float(seconds), exit=True)
     start_process_group()
-    # Small chunks of logits, so that the ranks differ in their number of chunks too.
-    dphrl.policy.logprobs._LOGITS_PER_CHUNK = VOCABULARY * 16
+    dphrl.policy.logprobs._LOGITS_PER_CHUNK = CHUNK
     for stage in map(int, stages):
         for kind in ("even", "uneven")[: world_size()]:
             update(stage, kind, Path(folder))

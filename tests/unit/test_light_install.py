@@ -97,6 +97,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.full
 def test_snakemake_finds_the_logger_plugin_in_the_wheel(wheel: Path, tmp_path: Path) -> None:
     with ZipFile(wheel) as file:
         file.extractall(tmp_path)

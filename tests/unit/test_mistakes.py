@@ -32,14 +32,6 @@ from dphrl.training.job import SegmentJob, _online_prompts, train_segment
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT: dict[str, Any] = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
-REPLAY: dict[str, Any] = {
-    "run": "mine",
-    "datasets": {"sums": {"task": "math", "source": "sums.jsonl"}},
-    "train_dataset": "sums",
-    "methods": {},
-    "evaluate": {"datasets": ["sums"]},
-    "replay": {"base": {"sums": "answers.jsonl"}},
-}
 
 
 def changed(data: Mapping[str, Any], path: str, value: object) -> dict[str, Any]:

@@ -18,11 +18,6 @@ def needs(*arguments: str, **environment: str) -> tuple[int, list[str]]:
     return done.returncode, done.stderr.splitlines()
 
 
-@pytest.mark.parametrize("set_", ["cpu", "gpu"])
-def test_this_machine_has_all(set_: str) -> None:
-    assert needs(set_) == (0, [])
-
-
 @pytest.mark.parametrize(
     ("environment", "compiler"), [({"PATH": "/nowhere"}, "g++"), ({"CXX": "no-such-compiler"}, "no-such-compiler")]
 )

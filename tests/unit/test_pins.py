@@ -1,11 +1,8 @@
 """The pinned files under envs/."""
 
-import csv
 import re
 import tomllib
-from collections import defaultdict
 from collections.abc import Iterator
-from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -46,23 +43,3 @@ def test_the_light_set_has_no_engine_and_no_scorer() -> None:
     light = _names(PROJECT["dependencies"])
     assert {"numpy", "polars", "scipy", "pydantic", "pyyaml", "jinja2", "altair"} < light
     assert light.isdisjoint({*_required("workflow"), *_required("math"), *_required("sql"), "deepspeed", "vllm"})
-
-
-def test_packages_of_cuda_do_not_overwrite_each_other():
-    """Before version 13 cuda-python has the files of cuda-bindings; afterwards it only names the one it belongs to."""
-    pins = _pins("gpu")
-    assert int(pins["cuda-python"].split(".")[0]) >= 13
-    assert pins["cuda-python"] == pins["cuda-bindings"]
-
-
-def test_no_two_installed_packages_have_the_same_file() -> None:
-    """Else the order of installation decides which of them works."""
-    owners = defaultdict(set)
-    for package in distributions():
-        name = package.name
-        for path, *_ in csv.reader((package.read_text("RECORD") or "").splitlines()):
-            owners[path].add(name)
-    assert len(owners) > 10_000
-    shared = {path for path, names in owners.items() if len(names) > 1 and "__pycache__" not in path}
-    # In the set for GPUs, of flashinfer-python and torch-c-dlpack-ext; nothing imports it.
-    assert shared <= {"build_backend.py"}

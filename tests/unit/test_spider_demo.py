@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 
 from dphrl.data.databases import database_path
-from dphrl.data.gold import gold_of
-from dphrl.data.prepare import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHIVE = ROOT / "config" / "demo-llm" / "spider.tar.xz"
@@ -86,17 +84,7 @@ def test_every_gold_runs_and_gives_rows(folder: Path, splits: Rows, dev: Any) ->
             assert connection.execute(row["query"]).fetchall(), row
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_every_row_is_a_prompt_of_its_own(name: str, folder: Path, splits: Rows) -> None:
-    prepared = prepare(splits[name], "sql", name, None, 1, databases=folder / "database")
-    gold = gold_of(prepared.prompts, prepared.rejected, splits[name], "sql")
-    assert (prepared.prompts.height, gold["kept"].all()) == (QUESTIONS[name], True)
-    messages = [json.loads(text) for text in prepared.prompts["messages"]]
-    assert {(first["role"], first["content"], second["role"]) for first, second in messages} == {
-        ("system", "Answer with one SQLite query.", "user")
-    }
-
-
+@pytest.mark.full
 @pytest.mark.skipif(not SPIDER.is_dir(), reason=f"no Spider data at {SPIDER}: set DPHRL_TEST_DATA")
 def test_the_command_makes_the_archive_again(tmp_path: Path) -> None:
     again = tmp_path / "again.tar.xz"

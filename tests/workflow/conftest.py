@@ -21,6 +21,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: [name not in getattr(item, "fixturenames", ()) for name in ("pristine", "finished")])
 
 
+# In the environment of the finished run; test_run.py looks for it.
+SECRET = "s3cr3t-of-the-environment"
+
+
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project whose code a test may change."""
@@ -41,6 +45,8 @@ def pristine(project: Path, worker_id: str, tmp_path_factory: pytest.TempPathFac
                 patch.setenv("TMPDIR", str(workflow.folder / "temporary"))
                 # Names of GPUs that are not there: on a CPU only their locks matter.
                 patch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+                for name in ("DPHRL_SECRET", "HF_TOKEN"):
+                    patch.setenv(name, SECRET)
                 workflow.run()
             workflow.folder.rename(shared)
         return Workflow(project, shared, TINY).copied(temporary / "run")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sqlite3
@@ -81,21 +80,6 @@ def test_the_tables_of_the_registered_results_are_printed_from_their_counts(name
 def test_a_benchmark_prints_its_table(name: str, data: Path, pristine: Workflow) -> None:
     printed = run(name, *(argument.format(data=data, run=pristine.results) for argument in SMALLEST[name]))
     assert has_a_row_of_figures(printed)
-
-
-@pytest.mark.full
-def test_the_benchmark_of_training_takes_steps_of_a_language_model() -> None:
-    assert has_a_row_of_figures(run("training", *SMALLEST["training"], "--language"))
-
-
-@pytest.mark.full
-def test_the_benchmark_of_training_compares_with_trl() -> None:
-    if importlib.util.find_spec("trl") is None:
-        pytest.skip("TRL is not installed: `pip install trl datasets` next to the pinned packages runs this test")
-    printed = run("training", *SMALLEST["training"], "--peer-python", sys.executable)
-    rows = [row.split(" | ") for row in printed.splitlines() if " | TRL | " in row]
-    assert rows
-    assert all(float(row[2]) > 0 for row in rows)
 
 
 def test_every_documented_benchmark_exists_with_its_options() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -83,11 +81,6 @@ def stages(run: Workflow, *targets: str) -> Counter[str]:
     return run.stages() - Counter(["all"])
 
 
-def bytes_read() -> int:
-    (read,) = re.findall(r"^rchar: (\d+)$", Path("/proc/self/io").read_text(), re.MULTILINE)
-    return int(read)
-
-
 def database(run: Workflow, name: str = "east") -> Path:
     return run.folder / f"data/database/{name}/{name}.sqlite"
 
@@ -114,15 +107,6 @@ def test_a_database_with_other_content_reruns_what_reads_it_and_what_follows(run
     assert run.plan("partition", "evaluate") == []
 
 
-@pytest.mark.full
-def test_a_new_and_a_removed_database_rerun_what_reads_them(run: Workflow) -> None:
-    write_database(database(run, "north"), largest=3)
-    assert set(stages(run)) >= READERS
-    shutil.rmtree(database(run, "north").parent)
-    assert set(stages(run)) >= READERS
-    assert run.plan() == []
-
-
 def test_a_newer_database_reruns_its_table_and_the_audit_alone_after_an_interruption_too(run: Workflow) -> None:
     """The table of before stays where it is until the next one is finished."""
     before = run.digests()
@@ -136,17 +120,3 @@ def test_a_newer_database_reruns_its_table_and_the_audit_alone_after_an_interrup
     assert stages(run) == Counter(["hash_databases", "audit"])
     assert run.digests() == before
     assert run.plan() == []
-
-
-@pytest.mark.full
-def test_ten_gigabytes_of_databases_are_read_once(run: Workflow) -> None:
-    """By the kernel's count of what this process and the ended ones that it started have read; the files are sparse."""
-    for number in range(10):
-        file = database(run, f"large{number}")
-        file.parent.mkdir()
-        with file.open("wb") as sparse:
-            sparse.truncate(2**30)
-    before = bytes_read()
-    ran = stages(run)
-    assert {stage: ran[stage] for stage in READERS} == {"prepare_prompts": 1, "audit_gold": 1, "score": 3}
-    assert 10 * 2**30 < bytes_read() - before < 15 * 2**30

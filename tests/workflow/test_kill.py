@@ -1,67 +1,22 @@
-"""After a kill -9 the same command continues and ends in the same bytes."""
+"""A killed sampling job goes on from its parts, and a second launch leaves a live run alone.
+
+Kills at random moments: test_chaos.py.
+"""
 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import polars as pl
 import psutil
 import pytest
-from runs import Workflow, kill, remove
+from runs import Workflow, kill
 
 from dphrl.store.files import parts_folder
 
 pytestmark = pytest.mark.workflow
-
-END = ["tables", "figures", "report", "audit"]
-SAMPLED = [
-    "draws",
-    "rollouts",
-    "verdicts",
-    "policies/grpo-s1",
-    "policies/dph_js-s1",
-    "states",
-    "train",
-    "evaluation",
-]
-SEGMENT = [
-    "policies/grpo-s1",
-    "states/grpo-s1/step4",
-    "states/grpo-s1/step4.json",
-    "train/grpo-s1/step4",
-    "rollouts/grpo-s1",
-    "verdicts/grpo-s1",
-    "evaluation/grpo-s1",
-]
-MOMENTS = {
-    # What is removed from a finished run, and the text on the terminal once the job that makes it has started.
-    "sampling": ([*SAMPLED, *END], "sample_draw main train presample 0:"),
-    "training": ([*SEGMENT, *END], "train_segment grpo 1 4:"),
-}
-
-
-# In `make test-full` only: a minute and a half each. `make test` kills a sampling job, below.
-@pytest.mark.full
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("victim", ["snakemake", "stage", "both"])
-def test_a_killed_run_ends_in_the_same_bytes(finished: Workflow, pristine: Workflow, moment: str, victim: str) -> None:
-    removed, at_work = MOMENTS[moment]
-    for name in removed:
-        remove(finished.results / name)
-    process = finished.start()
-    finished.wait_for(at_work, process)
-    jobs, snakemake = finished.jobs(), psutil.Process(process.pid)
-    assert jobs
-    kill({"snakemake": [snakemake], "stage": jobs, "both": [snakemake, *jobs]}[victim])
-    assert process.wait() != 0
-    finished.run()
-    assert finished.digests() == pristine.digests()
-    assert not list(Path(finished.results).rglob(".*.tmp"))
-    assert "Nothing to be done" in finished.run()
-    shutil.rmtree(finished.folder)
 
 
 def test_the_launcher_does_not_disturb_a_live_run(finished: Workflow) -> None:

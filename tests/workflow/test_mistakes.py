@@ -20,11 +20,6 @@ from dphrl.config.load import check_planned
 pytestmark = pytest.mark.workflow
 
 EXPERIMENT = Path(__file__).resolve().parents[2] / "examples/custom_scorer/config.yaml"
-COMMANDS = [
-    (["--configfile", str(EXPERIMENT), "presample"], "All words after --configfile are read as files: name targets"),
-    (["--configfile", "wrong.yaml"], "wrong.yaml"),
-    (["presampel", "--configfile", str(EXPERIMENT)], "Targets are all, presample,"),
-]
 
 
 @pytest.fixture
@@ -42,14 +37,11 @@ def snakemake(workflow: Workflow, folder: Path, *arguments: str) -> subprocess.C
     return subprocess.run(command, cwd=folder, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
-@pytest.mark.parametrize(("arguments", "message"), COMMANDS)
-def test_a_command_that_snakemake_cannot_read_is_explained(
-    workflow: Workflow, arguments: list[str], message: str
-) -> None:
-    (workflow.folder / "wrong.yaml").write_text("run: a\n\tb: 1\n")
-    done = snakemake(workflow, workflow.folder, *arguments)
+def test_a_target_behind_the_configuration_is_explained(workflow: Workflow) -> None:
+    """Other commands that Snakemake cannot read: tests/unit/test_terminal.py."""
+    done = snakemake(workflow, workflow.folder, "--configfile", str(EXPERIMENT), "presample")
     assert done.returncode == 1
-    assert message in done.stdout
+    assert "All words after --configfile are read as files: name targets" in done.stdout
     assert "Traceback" not in done.stdout
 
 
@@ -112,13 +104,8 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
     assert "Not finished: 1 job failed." in workflow.output()
 
 
-@pytest.mark.parametrize(
-    "number",
-    # A shell ignores SIGINT in the background. The others are in `make test-full`, as is each kind of job.
-    [signal.SIGINT, *(pytest.param(number, marks=pytest.mark.full) for number in (signal.SIGTERM, signal.SIGHUP))],
-    ids=lambda number: number.name,
-)
-def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Workflow, number: signal.Signals) -> None:
+def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Workflow) -> None:
+    """SIGINT, which a shell ignores in the background; other signals and kinds of job are in test_signals.py."""
     scorer = (EXPERIMENT.parent / "scorer.py").read_text()
     first_waits = (
         "import os, time\ntry:\n    os.mkdir('working')\n    time.sleep(60)\nexcept FileExistsError:\n    pass\n"
@@ -132,9 +119,9 @@ def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Work
     while not (workflow.folder / "working").exists():
         assert process.poll() is None, workflow.output()
         time.sleep(0.01)
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     # The job would go on for a minute; five seconds are promised on a machine without other work.
-    assert process.wait(timeout=15) == 128 + number
+    assert process.wait(timeout=15) == 128 + signal.SIGINT
     assert "Interrupted: ending the jobs at work. The same command goes on" in workflow.output()
     assert "Traceback" not in workflow.output()
     jobs = f"{workflow.folder}/.snakemake/scripts/"

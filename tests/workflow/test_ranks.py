@@ -9,7 +9,6 @@ from polars.testing import assert_frame_equal
 from runs import Workflow
 from safetensors.numpy import load_file
 
-from dphrl.report.audit import audit_run
 from dphrl.store.parquet import read_footer
 
 pytestmark = pytest.mark.workflow
@@ -29,23 +28,6 @@ def test_the_reference_of_a_run_is_the_same_on_the_ranks_of_training(finished: W
         np.testing.assert_allclose(tensor, alone[name], rtol=0, atol=1e-5)
     assert_frame_equal(pl.read_parquet(index), rows, rel_tol=0, abs_tol=1e-5)
     assert not [*finished.results.rglob(".*.tmp")]
-
-
-@pytest.mark.full
-def test_the_workflow_runs_on_two_ranks(finished: Workflow) -> None:
-    two = finished.configured(hardware={"ranks": 2}, train={"keep_state": "all"})
-    # Ranks are no reason to train again, but states that were removed are.
-    said = two.run()
-    for method in ("grpo", "dph_js"):
-        assert f"train_segment {method} 1 4: 100%" in said
-        states = finished.results / "train" / f"{method}-s1"
-        for segment in ("step2", "step4"):
-            assert {file.name for file in (states / segment).glob("optimizer-*")} == {
-                "optimizer-000.safetensors",
-                "optimizer-001.safetensors",
-            }
-    assert audit_run(finished.results).faults == {}
-    assert "Nothing to be done" in two.run()
 
 
 @pytest.mark.full

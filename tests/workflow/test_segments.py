@@ -1,14 +1,13 @@
-"""A training of several segments: nothing is trained twice, whatever is asked for first and whatever is killed."""
+"""A training of several segments: nothing is trained twice, whatever is asked for first."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
-from runs import Workflow, kill
+from runs import Workflow
 
 pytestmark = [pytest.mark.workflow, pytest.mark.full]
 
@@ -39,29 +38,6 @@ def test_one_evaluation_first_and_everything_later_trains_nothing_twice(finished
     last = {f"step{segments}", f"step{segments}.json"}
     assert all(kept(run, kind, name) == last for kind in ("states", "policies") for name in ("first", "second"))
     assert "Nothing to be done" in run.run()
-
-
-def test_a_segment_that_is_killed_is_repeated_alone(finished: Workflow) -> None:
-    run = trained_by(finished, 4, "first")
-    process = run.start("train")
-    run.wait_for("train_segment first 1 3:", process)
-    kill([psutil.Process(process.pid), *run.jobs()])
-    process.wait()
-    run.run("train")
-    assert run.stages()["train_segment"] == 2
-    assert kept(run, "states", "first") == {"step4", "step4.json"}
-
-
-def test_a_removal_that_was_interrupted_is_finished(finished: Workflow) -> None:
-    run = trained_by(finished, 3, "first")
-    run.run("results/tiny/policies/first-s1/step2.json")
-    # The manifest goes first, so a folder without one is left.
-    left = run.results / "states/first-s1/step1"
-    left.mkdir()
-    (left / "optimizer-000.safetensors").write_bytes(b"half of it")
-    run.run("train")
-    assert run.stages()["train_segment"] == 1
-    assert kept(run, "states", "first") == {"step3", "step3.json"}
 
 
 def test_each_job_sees_its_declared_inputs_alone(project: Path, finished: Workflow, tmp_path: Path) -> None:

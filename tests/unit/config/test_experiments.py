@@ -17,14 +17,6 @@ OF_LLAMA_SQL = ["alpha-ablation", "eta-ablation", "generator-definition", "llama
 MAIN = ["llama-math", "llama-sql", "omnisql-sql", "qwen-math"]
 
 
-def test_the_ablations_vary_what_they_are_named_after() -> None:
-    alphas = experiment("alpha-ablation").methods
-    assert [alphas[f"alpha_0_{tenths}"].alpha for tenths in (2, 5, 8)] == [0.2, 0.5, 0.8]
-    estimators = experiment("rkl-estimators").methods
-    assert [estimators[key].estimator for key in ("rkl", "rkl_k2", "rkl_reward_k1")] == ["k3", "k2", "reward_k1"]
-    assert {m.js_scale for m in experiment("generator-definition").methods.values()} == {1.0}
-
-
 @pytest.mark.parametrize("name", WORLD)
 def test_the_files_of_the_world_differ_in_what_they_are_named_after(name: str) -> None:
     demo = experiment(DEMO)
@@ -41,39 +33,6 @@ def test_the_files_of_the_world_differ_in_what_they_are_named_after(name: str) -
     # A method that two files have is the same in both, but for the number of its trainings.
     for method in one.methods.keys() & demo.methods.keys():
         assert one.methods[method].model_dump(exclude={"seeds"}) == demo.methods[method].model_dump(exclude={"seeds"})
-
-
-def test_the_methods_of_the_world_have_equal_strength_but_for_the_published_weights() -> None:
-    def strengths(name: str) -> dict[str, float]:
-        config = experiment(name)
-        halves = {"js": 0.5, "js_definition": 0.5}
-        methods = {key: method for key, method in config.methods.items() if method.divergence}
-        return {key: round(halves.get(m.divergence or "", 1.0) * m.eta, 6) for key, m in methods.items()}
-
-    published = {"dph_f_published": 0.01 / 8, "dph_js_published": 0.2 / 8 / 2}
-    for name in ("demo-full", "world-2", "world-3"):
-        found = strengths(name)
-        assert {key: found.pop(key) for key in published if key in found} == (published if name == "demo-full" else {})
-        assert set(found.values()) == {0.1}
-
-
-@pytest.mark.parametrize(
-    ("name", "endpoint"),
-    [
-        *((name, ("pass@16", "in_domain", "ambiguous")) for name in (DEMO, "demo-full", "world-2", "world-3")),
-        *((name, ("pass@16", "unseen", None)) for name in ("demo-llm", "demo-llm-full")),
-    ],
-)
-def test_the_primary_endpoints_are_the_registered_four(name: str, endpoint: tuple[str, str, str | None]) -> None:
-    claims = experiment(name).evaluate.claims
-    assert claims.margin == 0.05
-    assert [(one.method, one.against, one.relation) for one in claims.primary] == [
-        ("grpo", "base", "lower"),
-        ("dph_f", "grpo", "higher"),
-        ("dph_js", "grpo", "higher"),
-        ("dph_js", "exp_only", "higher"),
-    ]
-    assert {(one.metric, one.dataset, one.level) for one in claims.primary} == {endpoint}
 
 
 def test_the_files_of_llama_on_sql_differ_in_methods_only() -> None:
@@ -126,18 +85,3 @@ def test_the_page_of_experiments_lists_every_file_and_its_run_time() -> None:
     for name in NAMES:
         (row,) = [row for row in rows if row.startswith(f"| [{name}](../config/experiments/{name}.yaml)")]
         assert all(cell.strip() for cell in row.strip("|").split("|"))
-
-
-@pytest.mark.parametrize(
-    ("name", "roles"),
-    [
-        ("llama-sql", {"bird": "in_domain", "spider": "cross_domain"}),
-        ("omnisql-sql", {"bird": "in_domain", "spider": "cross_domain"}),
-        ("llama-sql-maths", "out_of_domain"),
-        ("llama-math", "in_domain"),
-        ("qwen-math", "in_domain"),
-    ],
-)
-def test_the_sets_of_an_experiment_are_asked_the_claims_of_their_role(name: str, roles: str | dict[str, str]) -> None:
-    config = experiment(name)
-    assert config.roles == (roles if isinstance(roles, dict) else dict.fromkeys(config.evaluate.datasets, roles))

@@ -18,23 +18,12 @@ PUBLISHED = "stored responses of weight 0.025 (policy loss: 1), strength"
     [
         # The published strengths of docs/method.md at 32 stored responses to 256 rollouts.
         ({"divergence": "reverse_kl"}, "joint", ["rollouts of weight 0.01 (policy loss: 1), strength 0.01"]),
-        (
-            {"divergence": "forward_kl"},
-            "joint",
-            ["stored responses of weight 0.00125 (policy loss: 1), strength 0.00125"],
-        ),
         ({"divergence": "js"}, "joint", [f"{PUBLISHED} 0.0125"]),
         (
             {"divergence": "js_definition"},
             "joint",
             [f"{PUBLISHED} 0.00625", "rollouts of weight 0.025 (policy loss: 1), strength 0.00625"],
         ),
-        (
-            {"divergence": "js_definition", "js_beta": 0.1},
-            "joint",
-            [f"{PUBLISHED} 0.00625", "rollouts of weight 0.02 (policy loss: 1), strength 0.005"],
-        ),
-        ({"divergence": "js"}, "separate", ["stored responses of weight 0.2 (policy loss: 1), strength 0.1"]),
         (
             {"divergence": "js"},
             "tokens",

@@ -212,22 +212,3 @@ def test_every_experiment_with_a_foreign_model_is_compared_with_the_paper() -> N
     # Of no table: recorded answers, a recipe for one card, and a small model on two cores.
     others = {"spider-replay", "gsm8k-1gpu", "demo-llm", "demo-llm-full"}
     assert {name for name in NAMES if not experiment(name).toy} - others == COLUMNS.keys()
-
-
-@pytest.mark.parametrize("name", COLUMNS)
-def test_methods_with_the_same_clip_have_the_same_dynamic_sampling(name: str) -> None:
-    config = experiment(name)
-    rounds = {0.2: 0, 0.28: 3}
-    assert all(method.dynamic_sampling_rounds == rounds[method.eps_high] for method in config.methods.values())
-    if name.startswith("qwen-math"):
-        assert config.methods["dapo"].overlong_buffer == round(0.2 * config.train.max_tokens)
-
-
-def test_the_derived_steps_follow_from_the_published_sizes() -> None:
-    for column in PAPER["table_7"].values():
-        assert value(column["steps"]) == value(column["epochs"]) * (value(column["d_exp"]) // 128)
-
-
-@pytest.mark.parametrize("name", [*MAIN, *(f"{name}-equal-steps" for name in MAIN)])
-def test_the_main_experiments_have_three_seeds(name: str) -> None:
-    assert len(experiment(name).train.seeds) == 3

@@ -8,11 +8,11 @@ import time
 from datetime import timedelta
 from deepspeed import init_distributed
 defaults = init_distributed.__defaults__
-init_distributed.__defaults__ = tuple(timedelta(seconds=3) if isinstance(v, timedelta) else v for v in defaults)
+init_distributed.__defaults__ = tuple(timedelta(seconds=1) if isinstance(v, timedelta) else v for v in defaults)
 from dphrl.policy.collectives import all_gather, all_reduce_max, control_group, rank, start_process_group
 start_process_group()
 group = control_group(2)
-time.sleep(5 * rank())
+time.sleep(2 * rank())
 assert all_reduce_max(rank()) == 1
 assert all_gather(rank(), group) == [0, 1]
 """

@@ -1,14 +1,13 @@
-"""Packed rows: which models take them, PyTorch's flash attention as the tests have it, and the memory of a GPU."""
+"""Packed rows: which models take them, and PyTorch's flash attention as the tests have it."""
 
 import pytest
 import torch
 from attention_suite import RUNS, Runs, check_operator, check_packed_rows, rows_of
 from flash_attention import flash_attention_on_cpu
-from layer_memory import BUDGET, LLAMA_8B, SHAPES, head_peak, layer_peak, worst
 from tiny_models import KINDS, tiny_llama
 
-from dphrl.policy.batch import Row, collate, plan
-from dphrl.policy.logprobs import _LOGITS_PER_CHUNK_ON_GPU, LogProbs
+from dphrl.policy.batch import Row, collate
+from dphrl.policy.logprobs import LogProbs
 from dphrl.policy.packing import packing_obstacle
 
 ROWS = [Row([1, 2, 3], [4, 5]), Row([1, 2, 3], [6]), Row([7], [8])]
@@ -58,26 +57,3 @@ def test_rows_of_keys_and_values_of_different_width_are_padded() -> None:
     model.config.v_head_dim = 16
     with flash_attention_on_cpu():
         assert LogProbs(model).form() == "padded"
-
-
-@pytest.mark.parametrize(
-    ("shape", "most"),
-    [
-        ("the same, 1 response at the limit of 4,096", 8.7),
-        ("8 prompts x 1 response, 4,000 tokens", 9.0),
-    ],
-)
-def test_a_layer_of_packed_rows_needs_the_memory_of_its_tokens(shape: str, most: float) -> None:
-    """In decimal GB of a Llama of 8B: padded these took 24.4 and 8.8."""
-    rows = SHAPES[shape]
-    assert worst(LLAMA_8B, rows, plan(rows, BUDGET, "auto", "packed")) < most
-
-
-def test_a_padded_layer_stays_within_the_memory_of_its_budget_too() -> None:
-    rows = SHAPES["the same, 1 response at the limit of 4,096"]
-    assert layer_peak(LLAMA_8B, rows, True, "padded") > 20
-    assert worst(LLAMA_8B, rows, plan(rows, BUDGET, "auto", "padded")) < 9.0
-
-
-def test_the_logits_of_the_head_occupy_one_gigabyte_on_a_gpu() -> None:
-    assert 0.9 < head_peak(LLAMA_8B, _LOGITS_PER_CHUNK_ON_GPU) < 1.1

@@ -134,14 +134,6 @@ def test_keys_where_they_are_give_the_attention_over_copies_of_them(
     assert float((gradient - expected_gradient).norm() / expected_gradient.norm()) <= tolerance
 
 
-def test_rows_that_share_nothing_are_those_of_the_plain_model_too(pair: tuple[LogProbs, PreTrainedModel]) -> None:
-    module, model = pair
-    rows = [Row([1, 2, 3], [4, 5]), Row([1, 2, 3], [6]), Row([7], [8, 9, 10, 11, 12])]
-    found, plain = module(_batch(module, rows, shared=False)), _plain(model, rows)
-    _close(found, plain)
-    _same_gradients(_gradients(found[0], module), _gradients(plain[0], model))
-
-
 def test_gradients_are_exact_with_gradient_checkpointing_too(module: LogProbs) -> None:
     rows = [Row([1, 2, 3], [4, 5]), Row([7, 8], [9]), Row([1, 2, 3], [6, 6, 6])]
     expected = _gradients(module(collate(rows))[0], module)
@@ -305,18 +297,3 @@ def test_attention_that_is_not_plain_is_never_shared_in_silence() -> None:
     module.model.config.sliding_window = 4
     with pytest.raises(ValueError, match="MistralAttention asks for attention with sliding_window = 4: not supported"):
         module(collate([Row([1], [2])], shared=True))
-
-
-def test_generation_with_padding_and_cache_is_that_of_the_plain_model(
-    pair: tuple[LogProbs, PreTrainedModel],
-) -> None:
-    prompts = torch.tensor([[0, 0, 0, 5, 6], [1, 2, 3, 4, 5]])
-    generated = [
-        model.generate(prompts, attention_mask=prompts > 0, max_new_tokens=8, do_sample=False, pad_token_id=0)
-        for model in (pair[0].model, pair[1])
-    ]
-    assert generated[0].tolist() == generated[1].tolist()
-
-
-def test_prompts_that_can_be_shared_are_shared_as_wanted(module: LogProbs) -> None:
-    assert [module.prompt_sharing(wanted) for wanted in ("auto", "on", "off")] == ["auto", "on", "off"]

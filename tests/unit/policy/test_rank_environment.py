@@ -50,7 +50,7 @@ def test_ranks_compute_with_their_share_of_the_threads_that_snakemake_gives(
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(name, "2")
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    program = "import os, sys, torch; open(sys.argv[1] + os.environ['RANK'], 'w').write(str(torch.get_num_threads()))"
+    program = "import os, sys; open(sys.argv[1] + os.environ['RANK'], 'w').write(os.environ['MKL_NUM_THREADS'])"
     run_ranks(2, ["-c", program, f"{tmp_path}/"])
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"0": "1", "1": "1"}
 

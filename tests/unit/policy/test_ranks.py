@@ -17,11 +17,12 @@ import pytest
 import torch
 from runs import ROOT
 from safetensors.torch import load_file
-from segment_jobs import first_segment, following, into
+from segment_jobs import first_segment, following, into, train_together
 from spread_layers import check_alike
 from tiny_models import write_tiny_policy
 from tiny_training import process_group
 from transformers import AutoModelForCausalLM
+from two_ranks import CHUNK, update
 
 from dphrl.policy.engine import AsleepError, Engine
 from dphrl.policy.engines import make_engine
@@ -39,8 +40,10 @@ STAGES = (0, 1, 2, 3)
 def updates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One update on one rank, and on two at every ZeRO stage."""
     folder = tmp_path_factory.mktemp("updates")
-    for ranks, stages in ((1, (0,)), (2, STAGES)):
-        run_ranks(ranks, [UPDATE, str(folder), "200", *map(str, stages)])
+    with process_group(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dphrl.policy.logprobs._LOGITS_PER_CHUNK", CHUNK)
+        update(0, "even", folder)
+    run_ranks(2, [UPDATE, str(folder), "200", *map(str, STAGES)])
     return folder
 
 
@@ -111,14 +114,19 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> SegmentJob:
     return first_segment(tmp_path_factory.mktemp("start"))
 
 
+def _cut(start: SegmentJob, folder: Path, **changes: Any) -> list[SegmentJob]:
+    """Two steps, two more, and all four in one segment."""
+    first = into(start, folder / "first", **changes)
+    whole = into(start.model_copy(update={"last": 4}), folder / "whole", **changes)
+    return [first, into(following(first), folder / "second"), whole]
+
+
 @pytest.fixture(scope="module")
-def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> tuple[SegmentJob, Trained]:
-    """The first segment, finished; the output of its ranks to the terminal is in a file next to its folders."""
+def undisturbed(start: SegmentJob, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[SegmentJob], list[Trained]]:
+    """The segments of `_cut` and their results."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    job = into(start, folder / "out")
-    with (folder / "terminal").open("w") as terminal, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dphrl.machine.progress._stream", terminal)
-        return job, train_segment(job)
+    jobs = _cut(start, folder)
+    return jobs, train_together(jobs, folder)
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -127,9 +135,9 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
-    start: SegmentJob, undisturbed: tuple[SegmentJob, Trained], tmp_path: Path
+    undisturbed: tuple[list[SegmentJob], list[Trained]],
 ) -> None:
-    _check_cut(start, *undisturbed, tmp_path)
+    _check_cut(*undisturbed)
 
 
 @pytest.mark.full
@@ -137,30 +145,27 @@ def test_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
 def test_with_vllm_two_ranks_give_the_same_bits_in_one_segment_and_in_two(
     start: SegmentJob, tmp_path: Path, stage: int, parts: int
 ) -> None:
-    changes = {"hardware": {"zero_stage": stage, "tensor_parallel": parts}, "engine": {"name": "vllm"}}
-    first = into(start, tmp_path / "first", **changes)
-    _check_cut(start, first, train_segment(first), tmp_path, **changes)
+    hardware = {"zero_stage": stage, "tensor_parallel": parts}
+    jobs = _cut(start, tmp_path, hardware=hardware, engine={"name": "vllm"})
+    _check_cut(jobs, [train_segment(job) for job in jobs])
 
 
-def _check_cut(start: SegmentJob, first: SegmentJob, trained: Trained, tmp_path: Path, **changes: Any) -> None:
-    """Compare four steps in one segment with two more after the first segment; both have these changes."""
-    whole = into(start.model_copy(update={"last": 4}), tmp_path / "whole", **changes)
-    metrics, probes, timings, digests = train_segment(whole)
-    parts = [trained, train_segment(into(following(first), tmp_path / "second"))]
+def _check_cut(jobs: list[SegmentJob], trained: list[Trained]) -> None:
+    *parts, (metrics, probes, timings, digests) = trained
     assert pl.concat(part.metrics for part in parts).equals(metrics)
     assert pl.concat(part.probes for part in parts).equals(probes)
     assert probes["step"].unique().sort().to_list() == [0, 2, 4]
-    files = _files(tmp_path / "whole")
-    assert files == _files(tmp_path / "second")
+    second, whole = (Path(job.policy_out).parent for job in jobs[1:])
+    files = _files(whole)
+    assert files == _files(second)
     assert {f"state/optimizer-00{number}.safetensors" for number in (0, 1)} <= files.keys()
     for name, found in digests.items():
-        folder = tmp_path / "whole" / name
-        assert found == {file.name: sha256_file(file) for file in folder.glob("*.safetensors")}
+        assert found == {file.name: sha256_file(file) for file in (whole / name).glob("*.safetensors")}
     assert {part for part, _, _ in timings} >= {"start", "generate", "score", "train", "push"}
-    policy, loading = AutoModelForCausalLM.from_pretrained(whole.policy_out, output_loading_info=True)
+    policy, loading = AutoModelForCausalLM.from_pretrained(whole / "policy", output_loading_info=True)
     assert not loading["missing_keys"]
     assert not loading["unexpected_keys"]
-    base = AutoModelForCausalLM.from_pretrained(start.policy)
+    base = AutoModelForCausalLM.from_pretrained(jobs[0].policy)
     assert all(not torch.equal(a, b) for a, b in zip(policy.parameters(), base.parameters(), strict=True))
 
 
@@ -191,18 +196,13 @@ def test_the_engine_sleeps_while_the_trainer_is_made(
 
 
 def test_probes_do_not_depend_on_the_number_of_ranks(
-    start: SegmentJob, undisturbed: tuple[SegmentJob, Trained], tmp_path: Path
+    start: SegmentJob, undisturbed: tuple[list[SegmentJob], list[Trained]], tmp_path: Path
 ) -> None:
     """Before the first update, after which weights differ in their last bits; 3 prompts are no multiple of 2 ranks."""
     with process_group():
         alone = run_job(into(start, tmp_path, {"ranks": 1})).probes.filter(step=0)
     assert alone.height == 6
-    assert alone.equals(undisturbed[1].probes.filter(step=0))
-
-
-def test_progress_goes_to_the_terminal_from_one_rank(undisturbed: tuple[SegmentJob, Trained]) -> None:
-    terminal = Path(undisturbed[0].policy_out).parents[1] / "terminal"
-    assert terminal.read_text().count("2/2 steps") == 1
+    assert alone.equals(undisturbed[1][0].probes.filter(step=0))
 
 
 @pytest.mark.full
@@ -218,18 +218,25 @@ def test_a_state_goes_to_another_number_of_ranks_and_back_to_the_bit(tmp_path: P
 
 
 def test_a_rank_that_is_killed_ends_the_segment_at_once_and_a_rerun_gives_the_same_bytes(
-    start: SegmentJob, undisturbed: tuple[SegmentJob, Trained], tmp_path: Path
+    start: SegmentJob,
+    undisturbed: tuple[list[SegmentJob], list[Trained]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()
-    job, others = into(start, tmp_path / "out"), {*psutil.Process().children(recursive=True)}
+    others = {*psutil.Process().children(recursive=True)}
     with pytest.raises(RankError, match=r"test: .*rank 1 was killed by SIGKILL.* run snakemake again"):
         train_segment(into(start, tmp_path / "out", scorer={"options": {"harm": "kill", "seen": str(seen)}}))
     assert time.time() - (seen / "1").stat().st_mtime < 5
     assert {*psutil.Process().children(recursive=True)} <= others
     assert not _files(tmp_path / "out")
-    train_segment(job)
-    assert _files(tmp_path / "out") == _files(Path(undisturbed[0].policy_out).parent)
+    with (tmp_path / "terminal").open("w") as terminal:
+        monkeypatch.setattr("dphrl.machine.progress._stream", terminal)
+        train_segment(into(start, tmp_path / "out"))
+    assert _files(tmp_path / "out") == _files(Path(undisturbed[0][0].policy_out).parent)
+    # Progress comes from one rank.
+    assert (tmp_path / "terminal").read_text().count("2/2 steps") == 1
 
 
 # In a single write: the ranks share the stream, and Python may write a line in pieces.
@@ -260,7 +267,7 @@ train_segment(SegmentJob.model_validate_json(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("moment", ["starting", "in a step"])
+@pytest.mark.parametrize("moment", ["starting", pytest.param("in a step", marks=pytest.mark.full)])
 def test_no_rank_outlives_the_process_that_asked_for_it(start: SegmentJob, tmp_path: Path, moment: str) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()

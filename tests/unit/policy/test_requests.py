@@ -25,11 +25,6 @@ def test_one_request_per_sample_greedy_first_prompts_in_the_given_order() -> Non
     assert [(r.temperature, r.top_p, r.max_tokens) for r in requests[:2]] == [(0.0, 1.0, 11), (0.7, 0.9, 11)]
 
 
-def test_without_greedy_there_are_only_samples() -> None:
-    requests = plan_requests("presample", PresamplePlan(n=3), seed=1)
-    assert [r.sample_index for r in requests] == [0, 1, 2] * 3
-
-
 def test_no_two_samples_share_a_seed() -> None:
     prompts = [(f"p{i}", [1]) for i in range(50)]
     seeds = [

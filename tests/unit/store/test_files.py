@@ -17,7 +17,6 @@ from dphrl.store.files import (
     list_databases,
     replacing,
     replacing_folder,
-    sha256_file,
     write_text,
 )
 from dphrl.store.manifest import (
@@ -40,11 +39,6 @@ class Interrupted(BaseException):
 def _content(folder: Path) -> dict[str, str]:
     files = [file for file in folder.rglob("*") if file.is_file()]
     return {file.relative_to(folder).as_posix(): file.read_text(errors="replace") for file in files}
-
-
-def test_the_sha256_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
-    (tmp_path / "big.bin").write_bytes(b"\0" * (3 << 20) + b"1")
-    assert sha256_file(tmp_path / "big.bin") == hashlib.sha256((tmp_path / "big.bin").read_bytes()).hexdigest()
 
 
 def test_the_digests_of_databases_do_not_depend_on_the_threads(tmp_path: Path) -> None:
@@ -235,12 +229,6 @@ def test_a_removal_that_is_interrupted_has_removed_the_manifest(policy: Path, mo
     assert [path.name for path in policy.parent.iterdir()] == ["step4"]
     remove_folders([str(policy)])
     assert not list(policy.parent.iterdir())
-
-
-def test_a_manifest_written_again_is_the_same(policy: Path) -> None:
-    before = policy.read_bytes()
-    write_manifest(policy, {"seed": 1, "stage": "train"})
-    assert policy.read_bytes() == before
 
 
 def test_the_digest_of_a_manifest_is_over_content_only(policy: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dphrl.config import slices
 from dphrl.config.load import load_config
-from dphrl.store.kinds import kind_of, manifest_above
+from dphrl.store.kinds import kind_of
 from dphrl.store.layout import Layout
 from dphrl.store.policy_names import BASE, PolicyName
 
@@ -171,39 +171,6 @@ def test_paths_keep_the_fields_that_are_not_given() -> None:
     ]
     policy = layout.path("policy", **PolicyName("grpo", 1, 4)._asdict())
     assert policy == "results/run/policies/grpo-s1/step4.json"
-
-
-WILDCARDS = {
-    **{
-        "policy": "grpo-s1/step4",
-        "segment": "grpo-s1/step4",
-        "end": "grpo-s1/step4",
-        "method": "grpo",
-        "model": "trl-s1/step0",
-        "hub": "model.trl-s1",
-    },
-    **{"seed": "1", "step": "4", "dataset": "cross", "draw": "main", "plan": "presample", "shard": "0"},
-    **{"table": "headline", "figure": "passk", "name": "sql", "ending": "csv", "kind": "rollouts"},
-}
-
-
-def test_every_path_in_the_rules_is_of_a_known_kind() -> None:
-    text = "".join(file.read_text("utf-8") for file in (Path(__file__).parents[3] / "rules").glob("*.smk"))
-    patterns = {found.replace("{{", "{").replace("}}", "}") for found in re.findall(r'"<results>/([^"]+)"', text)}
-    # A list of files fills these: of a split, of shards, of stage 1, of a segment.
-    odd = {
-        "toy/questions/{split}.jsonl", "draws/{draw}/{file}", "draws/{draw}/{kind}/{sample}", "{kind}/{sample}",
-        "rollouts/{sample}", "verdicts/{sample}", "rollouts/{policy}/{dataset}.{sample}",
-        "verdicts/{policy}/{dataset}.{sample}", "draws/{draw}/rollouts/<train>.{presample}",
-        "draws/{draw}/rollouts/<train>.{refinement}", "draws/{draw}/verdicts/<train>.{presample}",
-        "draws/{draw}/verdicts/<train>.{refinement}", "train/{segment}/{name}.parquet", "figures/{figure}.{ending}",
-        "tables/{figures.figure(wildcards.figure).table}.parquet",
-    }  # fmt: skip
-    assert odd <= patterns
-    paths = {pattern.replace("<train>", "train").format(**WILDCARDS) for pattern in patterns - odd}
-    # The others are texts.
-    unknown = {path for path in paths if not (kind_of(path) or kind_of(f"{path}.json") or manifest_above(path))}
-    assert {path.rpartition(".")[2] for path in unknown} == {"csv", "html", "json", "md", "svg", "SHA256SUMS"}
 
 
 def test_a_segment_starts_from_the_base_or_from_the_end_of_the_one_before() -> None:

@@ -164,13 +164,12 @@ def test_another_file_is_refused_by_name(write: Callable[[Path], None], named: s
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("mask", [0xFF, 0x01])
-def test_a_flipped_byte_anywhere_is_noticed(tmp_path: Path, mask: int) -> None:
+def test_a_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     write_table(FRAME, "rollouts", path, FOOTER)
     content = path.read_bytes()
     for at in range(len(content)):
-        path.write_bytes(content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :])
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         with pytest.raises(SchemaError, match=f"{path}: .* snakemake again"):
             read_footer(path)
 

@@ -1,5 +1,7 @@
 """Names of policies: printed and parsed."""
 
+from string import ascii_letters, digits
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +23,9 @@ def test_a_name_is_printed_and_parsed(text: str, name: PolicyName) -> None:
     assert PolicyName.parse(text) == name
 
 
-@given(st.from_regex(r"[A-Za-z][A-Za-z0-9_]*", fullmatch=True), st.integers(0, 10**6), st.integers(1, 10**6))
-def test_parsing_undoes_printing(method: str, seed: int, step: int) -> None:
+@given(st.text(ascii_letters + digits + "_", max_size=9), st.integers(0, 10**6), st.integers(1, 10**6))
+def test_parsing_undoes_printing(letters: str, seed: int, step: int) -> None:
+    method = f"m{letters}"
     name = PolicyName(method, seed, step)
     assert PolicyName.parse(str(name)) == name
     assert PolicyName.parse(method) == PolicyName(method)

@@ -21,6 +21,8 @@ EDITS: dict[str, set[str]] = {
     "dphrl.store.kinds": set(),
     "dphrl.store.parquet": set(),
     "dphrl.config.slices": set(),
+    # Descriptions of keys are here.
+    "dphrl.config.blocks.training": set(),
     "dphrl.machine.progress": set(),
     "dphrl.report.contents": set(),
     "dphrl.data.overlap": {"find_overlap"},

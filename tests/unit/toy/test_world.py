@@ -99,12 +99,6 @@ def test_every_gold_runs_on_the_written_files_and_is_not_empty(world: Path) -> N
             assert None not in cells
 
 
-def test_maths_answers_are_numbers_in_the_declared_ranges(world: Path) -> None:
-    rows = read(world / "questions" / "maths.jsonl")
-    assert len(rows) == SMALL.questions.maths
-    assert all(set(row) == {"prompt", "answer", "level"} and 0 < int(row["answer"]) <= 36 for row in rows)
-
-
 def test_no_prompt_is_in_two_splits_or_in_a_split_and_the_corpus(world: Path, corpus: Rows) -> None:
     prompts = [row["prompt"] for split in SPLITS for row in read(world / "questions" / f"{split}.jsonl")]
     assert len(prompts) == len(set(prompts))
@@ -193,13 +187,6 @@ def test_an_answer_is_correct_exactly_when_it_evaluates_to_the_golds_rows(oracle
     assert wrong["ambiguous"] > 20
 
 
-def test_errors_on_a_noisy_question_are_fresh(oracle: Oracle) -> None:
-    question = next(one for one in questions(2000, "noisy") if one.family == "text_filter" and answerable(one, oracle))
-    rng = random.Random(5)
-    answers = [sql.answer_question(question, "lower", oracle, rng) for _ in range(60)]
-    assert len({written.response for written in answers if not written.correct}) > 2
-
-
 def test_with_fewer_ambiguous_questions_a_split_has_some_of_the_same_and_all_others(oracle: Oracle) -> None:
     def split(ambiguous: int) -> set[Question]:
         numbers = {"plain": 30, "noisy": 21, "ambiguous": ambiguous}
@@ -218,14 +205,6 @@ def test_maths_responses_box_the_answer_when_they_are_correct(writing: str) -> N
         response, correct = maths.answer_problem(problem, writing, SMALL.seed, rng)
         assert response.endswith("}")
         assert (int(response[response.rindex("{") + 1 : -1]) == problem.answer) is correct
-
-
-def test_unknown_styles_and_writings_are_refused() -> None:
-    rng = random.Random(1)
-    with pytest.raises(ValueError, match="expected one of plain"):
-        sql.write_in_style(questions(1)[0], "haiku")
-    with pytest.raises(ValueError, match="expected one of bare"):
-        maths.answer_problem(maths.draw_problem(rng), "haiku", 1, rng)
 
 
 def test_asking_for_more_questions_than_there_are_is_an_error_that_names_the_split(oracle: Oracle) -> None:
@@ -280,7 +259,6 @@ def test_the_world_has_the_same_bytes_whatever_the_hash_seed_and_built_over_itse
     [
         ((0.33, 0.27, 0.40), 400, (132, 108, 160)),
         ((0.24, 0.16, 0.60), 500, (120, 80, 300)),
-        ((0.55, 0.45, 0.0), 300, (165, 135, 0)),
         ((0.33, 0.27, 0.40), 1, (0, 0, 1)),
         ((0.33, 0.27, 0.40), 8, (3, 2, 3)),
         ((0.5, 0.5, 1.0), 8, (2, 2, 4)),

@@ -109,6 +109,7 @@ def test_two_ranks_store_what_one_process_stores(stored: Path, kind: str) -> Non
     assert_frame_equal(index, alone, rel_tol=0, abs_tol=1e-5)
 
 
+@pytest.mark.full
 def test_ranks_that_fail_are_named_and_leave_no_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     job = _job(tmp_path, 1, VOCABULARY + 1)
     out = tmp_path / "out"

@@ -38,10 +38,6 @@ def _stops(job: SegmentJob) -> None:
     assert not Path(job.policy_out).exists()
 
 
-def test_the_policy_whose_log_probs_are_stored_passes(start: SegmentJob) -> None:
-    assert len(_run(start).metrics.filter(metric="divergence")) == 1
-
-
 def test_another_base_policy_stops_the_run(start: SegmentJob, tmp_path: Path) -> None:
     write_tiny_policy(tmp_path / "other", seed=5)
     _stops(start.model_copy(update={"policy": str(tmp_path / "other")}))
@@ -55,8 +51,10 @@ def test_damaged_log_probs_stop_the_run(start: SegmentJob, value: float) -> None
     _stops(start)
 
 
-def test_a_later_segment_starts_away_from_the_reference(start: SegmentJob, tmp_path: Path) -> None:
-    _run(start)
+def test_the_policy_whose_log_probs_are_stored_passes_and_a_later_segment_starts_away_from_it(
+    start: SegmentJob, tmp_path: Path
+) -> None:
+    assert len(_run(start).metrics.filter(metric="divergence")) == 1
     later = start.model_copy(update={"policy": start.policy_out, "state": start.state_out, "first": 2, "last": 2})
     assert len(_run(into(later, tmp_path / "later")).metrics.filter(metric="divergence")) == 1
 

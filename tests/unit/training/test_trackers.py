@@ -1,9 +1,7 @@
 """Trackers show the values of the metrics table."""
 
 import json
-import sqlite3
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -51,30 +49,3 @@ def test_tensorboard_has_every_metric_of_every_segment(tmp_path: Path) -> None:
     assert shown == "p1, reward 1\n\n    SELECT 1\n    \x1b[2J?<script>"
     found = {tag: {event.step: event.value for event in events.Scalars(tag)} for tag in events.Tags()["scalars"]}
     assert found == {key: {step: METRICS[step][key] for step in METRICS} for key in ("reward", "grad_norm")}
-
-
-def test_wandb_writes_its_files_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wandb = pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    _show("wandb", tmp_path, [1, 2])
-    (written,) = (tmp_path / "wandb").glob("offline-run-*-grpo-s1/run-grpo-s1.wandb")
-    content = written.read_bytes()
-    assert b"grad_norm" in content
-    assert b"0.25" in content
-    assert wandb.run is None
-
-
-def test_trackio_goes_on_in_the_run_of_the_segment_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if find_spec("trackio") is None:
-        pytest.skip("trackio is not installed")
-    # Set first, for monkeypatch puts back only what it found.
-    monkeypatch.setenv("TRACKIO_DIR", "")
-    monkeypatch.delenv("TRACKIO_DIR")
-    for step in (1, 2):
-        _show("trackio", tmp_path, [step])
-    with sqlite3.connect(tmp_path / "trackio" / "dphrl.db") as database:
-        rows = database.execute("SELECT run_name, step, metrics FROM metrics ORDER BY step").fetchall()
-    assert [(run, step, json.loads(metrics)) for run, step, metrics in rows] == [
-        ("grpo-s1", step, METRICS[step]) for step in (1, 2)
-    ]
