@@ -16,10 +16,10 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+from dphrl.evaluation.crossed import Crossed, Difference, Questions, holm
 
 from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import CONTRADICTED, EQUIVALENT, LEVEL, SUPPORTED, judge
-from dphrl.evaluation.crossed import Crossed, Difference, Questions, holm
 
 SEED_SD, QUESTION_SD, BOTH_SD, CORRELATION = 0.021, 0.16, 0.14, 0.1
 METHODS = ("grpo", "dph_f", "dph_js", "exp_only", "rkl", "dapo")

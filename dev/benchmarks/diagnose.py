@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from dphrl.evaluation.bootstrap import PromptBootstrap
 from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import BootstrapConfig
-from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.diagnosis import (
     CHOSEN,
     EXIT,
