@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import EndpointConfig, EvaluateConfig
 from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
@@ -24,7 +24,7 @@ from dphrl.evaluation.interval import (
     training_means,
 )
 from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered, published_k
-from dphrl.evaluation.study import Policy, Study
+from dphrl.evaluation.study import Policy, PolicyKey, Study
 from dphrl.store.catalogue import SCHEMAS
 
 _RATES = ("keep@", "explore@")
@@ -32,50 +32,12 @@ _RATES = ("keep@", "explore@")
 _DRAWS = 500
 
 
-@dataclass
-class _Metric:
-    """Numerators of a metric by method and seed, (prompts,) each, and the weights below them."""
-
-    weight: Floats
-    values: dict[str, dict[int, Floats]] = field(default_factory=dict)
-
-
-@dataclass
-class _Measured:
-    """The metrics of one dataset by name."""
-
-    clusters: ArrayLike | None
-    metrics: dict[str, _Metric] = field(default_factory=dict)
-
-    def add(self, metric: str, method: str, seed: int, value: Floats, weight: Floats | None = None) -> None:
-        flat = value.reshape(-1)
-        numerators = self.metrics.setdefault(metric, _Metric(np.ones_like(flat) if weight is None else weight))
-        numerators.values.setdefault(method, {})[seed] = flat
-
-    def named(self, start: str, most: float = np.inf) -> str:
-        """The metric with this start and the largest number up to `most`; the smallest number where all are larger."""
-        numbers = numbered(self.metrics, start)
-        return f"{start}{max((number for number in numbers if number <= most), default=numbers[0])}"
-
-
 @dataclass(frozen=True)
-class _Contrasts:
-    """A metric of all methods: on a dataset, or on several that weigh alike.
+class _Metric:
+    """A metric on a dataset: numerators over the weights of the questions, (questions,) by method and seed."""
 
-    Attributes:
-        values: by method, for each dataset (trainings, prompts) numerators over the weights of the questions.
-        questions: of each dataset.
-    """
-
-    values: Mapping[str, Sequence[Floats]]
-    questions: Sequence[Questions]
-
-    def row(self, dataset: str, metric: str, method: str, against: str) -> dict[str, object]:
-        """The row of the table "comparisons"."""
-        ours, theirs = self.values[method], self.values[against]
-        means, other = (training_means(rows, self.questions) for rows in (ours, theirs))
-        estimate = difference(ours, theirs, self.questions)
-        return _row(dataset, metric, (method, means), (against, other), estimate, self.questions)
+    questions: Questions
+    values: dict[str, dict[int, Floats]] = field(default_factory=dict)
 
 
 def comparisons(study: Study) -> pl.DataFrame:
@@ -99,17 +61,16 @@ def comparisons(study: Study) -> pl.DataFrame:
     """
     last = study.last_steps()
     _check_steps(last)
-    measured, config = _measure(last), study.config
-    claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(config.claims.primary)})
+    measured = _measure(last)
     rows: list[dict[str, object]] = []
-    for dataset, member in measured.items():
-        for metric in member.metrics:
-            rows += _rows(dataset, metric, _contrasts([member], [metric]), config, claimed)
-    for role, members in _by_role(measured, config.roles).items():
-        averaged = {"mean": [member.named("mean@") for member in members.values()]}
-        averaged["pass@k"] = [member.named("pass@", published_k(name)) for name, member in members.items()]
-        for metric, names in averaged.items():
-            rows += _rows(role, metric, _contrasts(list(members.values()), names), config, claimed)
+    for dataset, metrics in measured.items():
+        for name, metric in metrics.items():
+            rows += _rows(dataset, name, [metric], study.config)
+    for role, members in _by_role(measured, study.config.roles).items():
+        means = [metrics[_largest(metrics, "mean@")] for metrics in members.values()]
+        solved = [metrics[_largest(metrics, "pass@", published_k(name))] for name, metrics in members.items()]
+        for name, averaged in (("mean", means), ("pass@k", solved)):
+            rows += _rows(role, name, averaged, study.config)
     return _corrected(SCHEMAS["comparisons"].frame(rows))
 
 
@@ -184,27 +145,31 @@ def _covered(path: Sequence[Policy], drawn: Floats, inside: NDArray[np.bool_], k
     return np.asarray(solved[start, draws] + share * (solved[end, draws] - solved[start, draws]))
 
 
-def _measure(last: Study) -> dict[str, _Measured]:
+def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
+    """The metrics of each dataset by name."""
     answered = last.datasets_with("answers")
-    by_dataset: dict[str, _Measured] = {}
+    measured: dict[str, dict[str, _Metric]] = {}
+
+    def add(policy: Policy, key: PolicyKey, name: str, value: Floats, weight: Floats | None = None) -> None:
+        questions = Questions(np.ones(policy.rows.height) if weight is None else weight, policy.clusters)
+        metric = measured.setdefault(key.dataset, {}).setdefault(name, _Metric(questions))
+        metric.values.setdefault(key.method, {})[key.seed] = value.reshape(-1)
+
     for policy in last.policies:
-        method, seed, _, dataset = policy.key
-        measured = by_dataset.setdefault(dataset, _Measured(policy.clusters))
         k = [tries for tries in policy.up_to_n(last.config.k) if tries > 1]
         values = policy.proportions(last.config.k)
         if k:
             values |= {f"pass@{tries}": passed for tries, passed in zip(k, policy.pass_at(k).T, strict=True)}
         values |= last.varieties(policy)
-        if dataset in answered:
+        if policy.key.dataset in answered:
             values[f"maj@{policy.n}"] = maj_at_k(policy.codes("answers"), policy.samples, policy.n, last.seed)
-        for metric, value in values.items():
-            measured.add(metric, method, seed, value)
+        for name, value in values.items():
+            add(policy, policy.key, name, value)
     for largest, solved in _solved(last):
-        method, seed, _, dataset = solved.key
         for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
             if weight.any():
-                by_dataset[dataset].add(f"{rate}@{largest}", method, seed, part, weight)
-    return by_dataset
+                add(solved.policy, solved.key, f"{rate}@{largest}", part, weight)
+    return measured
 
 
 def _solved(last: Study) -> Iterator[tuple[int, Solved]]:
@@ -215,40 +180,45 @@ def _solved(last: Study) -> Iterator[tuple[int, Solved]]:
         yield from ((k, solved) for solved in solved_numerators(last, k) if largest[solved.key.dataset] == k)
 
 
-def _by_role(measured: Mapping[str, _Measured], roles: Mapping[str, str]) -> dict[str, dict[str, _Measured]]:
+def _by_role(
+    measured: Mapping[str, dict[str, _Metric]], roles: Mapping[str, str]
+) -> dict[str, dict[str, dict[str, _Metric]]]:
     """The datasets of each role with several datasets, by the name of their average."""
-    by_average: dict[str, dict[str, _Measured]] = {}
-    for dataset, member in measured.items():
+    by_average: dict[str, dict[str, dict[str, _Metric]]] = {}
+    for dataset, metrics in measured.items():
         if dataset in roles:
-            by_average.setdefault(average_of(roles[dataset]), {})[dataset] = member
+            by_average.setdefault(average_of(roles[dataset]), {})[dataset] = metrics
     return {name: members for name, members in by_average.items() if len(members) > 1}
 
 
-def _contrasts(members: Sequence[_Measured], names: Sequence[str]) -> _Contrasts:
-    """A metric over datasets, named as in `names` on each, of the trainings that all datasets share."""
-    metrics = [member.metrics[name] for member, name in zip(members, names, strict=True)]
+def _largest(metrics: Mapping[str, _Metric], start: str, most: float = np.inf) -> str:
+    """The metric with this start and the largest number up to `most`; the smallest number where all are larger."""
+    numbers = numbered(metrics, start)
+    return f"{start}{max((number for number in numbers if number <= most), default=numbers[0])}"
+
+
+def _rows(dataset: str, name: str, metrics: Sequence[_Metric], config: EvaluateConfig) -> Iterator[dict[str, object]]:
+    """The comparisons of a metric: with the methods of `config.against`, and the pairs of claims.
+
+    Args:
+        metrics: on each dataset; of several, the mean of trainings that all share.
+    """
     values: dict[str, list[Floats]] = {}
     for method in metrics[0].values:
         seeds = set.intersection(*({*metric.values.get(method, ())} for metric in metrics))
         if seeds:
             values[method] = [np.stack([metric.values[method][seed] for seed in sorted(seeds)]) for metric in metrics]
-    questions = [Questions(metric.weight, member.clusters) for member, metric in zip(members, metrics, strict=True)]
-    return _Contrasts(values, questions)
-
-
-def _rows(
-    dataset: str, metric: str, contrasts: _Contrasts, config: EvaluateConfig, claimed: Sequence[tuple[str, str]]
-) -> Iterator[dict[str, object]]:
-    """The comparisons of a metric: with the methods of `config.against`, and the pairs method, against of `claimed`."""
+    questions = [metric.questions for metric in metrics]
+    claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(config.claims.primary)})
     against = config.against
-    for method in sorted(set(contrasts.values) - {*UNTRAINED}):
+    for method in sorted(set(values) - {*UNTRAINED}):
         before = against[: against.index(method)] if method in against else against
         others = dict.fromkeys([*before, *(theirs for ours, theirs in claimed if ours == method)])
-        if metric.startswith(_RATES):
-            others = dict.fromkeys(BASE_ITSELF if name == BASE else name for name in others)
-        for other in others:
-            if other in contrasts.values:
-                yield contrasts.row(dataset, metric, method, other)
+        if name.startswith(_RATES):
+            others = dict.fromkeys(BASE_ITSELF if other == BASE else other for other in others)
+        for other in (each for each in others if each in values):
+            sides = ((side, training_means(values[side], questions)) for side in (method, other))
+            yield _row(dataset, name, *sides, difference(values[method], values[other], questions), questions)
 
 
 def _row(
