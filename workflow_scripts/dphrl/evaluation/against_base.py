@@ -35,9 +35,8 @@ def keep_explore(study: Study) -> pl.DataFrame:
 
     With b and t the pass@k of base and policy on a prompt, the expected numbers of prompts are kept = sum b t, lost =
     sum b (1 - t), gained = sum (1 - b) t, neither = sum (1 - b) (1 - t). Rates with intervals: keep = kept / (kept +
-    lost), explore = gained / (gained + neither). From arXiv 2507.14843: the net discovery rate ndr = gained / (kept +
-    gained) and the net support change rate nscr = (gained - lost) / (kept + lost + gained). A rate over no prompts is
-    null. gained - lost = sum t - sum b, and kept + gained = sum t.
+    lost), explore = gained / (gained + neither). ndr = gained / (kept + gained), the net discovery rate of
+    arXiv 2507.14843. A rate over no prompts is null. gained - lost = sum t - sum b, and kept + gained = sum t.
 
     The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_numerators`.
     """
@@ -97,9 +96,7 @@ def _rates(solved_by_k: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
     lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
     above = np.hstack([both, gained, gained])
     below = np.hstack([both + lost, gained + neither, both + gained])
-    rates = np.stack(solved.policy.ratio(above, below)).reshape(3, 3, -1)
-    net = np.stack(solved.policy.ratio(gained - lost, both + lost + gained, proportion=False))
-    ends = np.concatenate([rates.swapaxes(0, 1), net[None]]).reshape(12, -1)
+    ends = np.stack(solved.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
     numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
     return ((*solved.key, *row) for row in zip(solved_by_k, *ends, *numbers, strict=True))
 

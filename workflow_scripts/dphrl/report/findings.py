@@ -220,17 +220,15 @@ def _texts(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _trainings(row: dict[str, Any]) -> str:
-    """The difference of each training, how many fall below the margin, and the limit of their agreement."""
+    """The difference of each training, and the limit of their agreement."""
     values = row["trainings"] or []
     if len(values) < 2:
         return "-"
     each = ", ".join(difference_text(row["metric"], value) for value in values)
-    low, high = (percent(row[name], 0) for name in ("fell_low", "fell_high"))
-    text = f"{each}; {row['fell']} of {len(values)} fell below the margin [{low}, {high} %]"
     if len({value > 0 for value in values}) > 1:
-        return text
+        return each
     others = percent(1.0 - LEVEL ** (1.0 / len(values)), 0)
-    return f"{text}; all agree, and {others} % of other trainings could still do otherwise"
+    return f"{each}; all agree, and {others} % of other trainings could still do otherwise"
 
 
 def _decided(row: dict[str, Any]) -> str:

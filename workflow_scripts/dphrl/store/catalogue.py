@@ -47,7 +47,7 @@ _comparisons = partial(
     bounds=dict.fromkeys(("p", "p_holm", "p_permutation"), (0, 1))
     | {"seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1},
 )
-_RATE_NAMES = ("keep", "explore", "ndr", "nscr")
+_RATE_NAMES = ("keep", "explore", "ndr")
 _RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
 _SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
 _AT_K = _POLICY | {"k": _I32}
@@ -240,11 +240,8 @@ _DECLARED = (
         | _columns(_I32, "seeds", "questions", "clusters")
         | {"verdict": _STR, "detectable": _F64}
         | _columns(_I32, "seeds_needed", "questions_needed")
-        | {"trainings": pl.List(_F64), "fell": _I32, "fell_low": _F64, "fell_high": _F64},
+        | {"trainings": pl.List(_F64)},
         nullable={
-            "fell",
-            "fell_low",
-            "fell_high",
             "level",
             "low",
             "high",
