@@ -217,8 +217,8 @@ def _rows(dataset: str, name: str, metrics: Sequence[_Metric], config: EvaluateC
         if name.startswith(_RATES):
             others = dict.fromkeys(BASE_ITSELF if other == BASE else other for other in others)
         for other in (each for each in others if each in values):
-            sides = ((side, training_means(values[side], questions)) for side in (method, other))
-            yield _row(dataset, name, *sides, difference(values[method], values[other], questions), questions)
+            ours, theirs = ((side, training_means(values[side], questions)) for side in (method, other))
+            yield _row(dataset, name, ours, theirs, difference(values[method], values[other], questions), questions)
 
 
 def _row(
