@@ -42,9 +42,8 @@ def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
 
     lost = {name: _lost(model, name) for name, model in comparison.models.items()}
     tables = {
-        "Coverage": [shown.coverage(comparison), shown.shares(comparison), shown.by_base(comparison)],
-        "Lost and gained": [shown.kept(comparison), *shown.moved(comparison)],
-        "Diversity": [shown.varied(comparison), shown.split(comparison)],
+        "Coverage": [shown.coverage(comparison), shown.kept(comparison), shown.by_base(comparison)],
+        "Diversity": [shown.varied(comparison)],
         "By level": [shown.levels(comparison)],
     }
     filled = {heading: [table for table in group if table[2].height] for heading, group in tables.items()}
@@ -57,9 +56,8 @@ def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
         headings=["Diagnosis", *filled, *(["Lost questions"] if any(lost.values()) else []), "The files"],
         models={
             visible(name, ""): {
-                "word": model.diagnosis.word,
-                "sentence": visible(model.sentences[0], ""),
-                "further": [visible(sentence, "") for sentence in model.sentences[1:]],
+                "word": visible(model.lines[0], ""),
+                "sentences": [visible(sentence, "") for sentence in [*model.lines[1:], *model.further]],
             }
             for name, model in comparison.models.items()
         },
@@ -125,7 +123,7 @@ def _visible(table: shown.Shown) -> shown.Shown:
     return visible(title, ""), caption, pl.DataFrame(rows, schema=frame.schema, orient="row")
 
 
-VERSION = 3
+VERSION = 4
 
 
 def document(comparison: Comparison, files: Mapping[str, SampleFile]) -> dict[str, Any]:
@@ -136,12 +134,11 @@ def document(comparison: Comparison, files: Mapping[str, SampleFile]) -> dict[st
         models[name] = {
             "diagnosis": diagnosis.pop("word"),
             **{key: value for key, value in diagnosis.items() if key != "policy"},
-            "at_default_k": None if model.default is None else asdict(model.default),
-            "qualified": model.qualified,
+            "doubts": model.doubts,
             "varieties": [asdict(variety) for variety in model.varieties],
             "lost": [question._asdict() for question in model.lost],
             "left_out": model.joined.left_out,
-            "sentences": model.sentences,
+            "sentences": [*model.lines, *model.further],
         }
     values: dict[str, Any] = {
         "version": VERSION,

@@ -1,0 +1,76 @@
+"""Questions that a tuned model keeps, loses and gains, and how many it would lose by chance."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dphrl.evaluation.crossed import Floats
+from dphrl.evaluation.estimator import pass_at_k, right_among
+from dphrl.evaluation.paired import Compared, compared
+from dphrl.evaluation.study import Policy
+
+Counts = NDArray[np.int64]
+# A fall of pass@k of one question that counts as its loss.
+_HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Expected numbers of questions that k samples solve: by both, the base only, the tuned model only, neither.
+
+    `chance` is the number that the base only would solve if both were draws of one model. `fallen` is minus the share
+    of questions whose pass@k is lower by more than a half, less that share by chance; gains do not make up for it.
+    """
+
+    kept: float
+    lost: float
+    gained: float
+    neither: float
+    chance: float
+    fallen: Compared
+
+    def beyond(self, difference: float, margin: float) -> bool:
+        """Whether others were gained for lost questions: more are lost than the difference of pass@k and chance say."""
+        return self.fallen.wide[1] < min(difference, 0.0) - margin
+
+
+def counts(policy: Policy) -> Counts:
+    """(2, questions), the samples of each question and the right ones."""
+    return np.stack([policy.sizes, policy.right])
+
+
+def exchanged(base: Counts, trainings: Counts, k: int, clusters: NDArray[np.object_] | None) -> Exchange:
+    """The exchange of questions between the base, (2, questions), and a model, (trainings, 2, questions)."""
+    solved = np.asarray(pass_at_k(base[0], base[1], k))
+    after = np.asarray(pass_at_k(trainings[:, 0], trainings[:, 1], k))
+    lost, fallen = np.stack([_by_chance(base, training, k) for training in trainings], axis=1)
+    beyond = compared(np.zeros_like(solved), fallen - (solved - after > _HALF), clusters)
+    tuned = after.mean(axis=0)
+    return Exchange(
+        kept=float((solved * tuned).sum()),
+        lost=float((solved * (1.0 - tuned)).sum()),
+        gained=float(((1.0 - solved) * tuned).sum()),
+        neither=float(((1.0 - solved) * (1.0 - tuned)).sum()),
+        chance=float(lost.mean(axis=0).sum()),
+        fallen=beyond,
+    )
+
+
+def _by_chance(base: Counts, tuned: Counts, k: int) -> Floats:
+    """(2, questions), the expected loss and the chance of a fall by a half, if all samples are of one model.
+
+    Exact for the right samples of both together: they fall to base and tuned model as drawn without replacement.
+    """
+    (n, c), (m, d) = base, tuned
+    expected = np.empty((2, len(n)))
+    for first, second in np.unique(np.stack([n, m]), axis=1).T.tolist():
+        of_base = np.arange(first + 1)
+        of_tuned = np.clip(np.arange(first + second + 1)[:, None] - of_base, 0, second)
+        before = np.asarray(pass_at_k(first, of_base, k))
+        after = np.asarray(pass_at_k(second, np.arange(second + 1), k))[of_tuned]
+        chances = right_among(first + second, first)
+        here = (n == first) & (m == second)
+        for place, loss in enumerate((before * (1.0 - after), before - after > _HALF)):
+            expected[place, here] = (chances * loss).sum(axis=1)[(c + d)[here]]
+    return expected
