@@ -373,7 +373,7 @@ def test_missing_questions_may_be_losses():
 def test_files_without_a_temperature_may_be_drawn_colder():
     base = {f"q{n}": ["+x", "-y", "+z", "-u"] for n in range(100)}
     lost = {key: ["+x"] * 4 if n < 50 else ["-"] * 4 for n, key in enumerate(base)}
-    assert "base and two name no temperature" in _doubts(base, lost)[1]
+    assert "no temperature is named for base and two" in _doubts(base, lost)[1]
     assert "temperature" not in _doubts(base, lost, settings={"temperature": "1.0"})[1]
     assert "temperature" not in _doubts(base, base)[1]
 

@@ -1,5 +1,6 @@
 """The rule of the diagnosis, point by point; estimates against enumeration."""
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -12,7 +13,7 @@ from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.diagnosis import decide, diagnosis_k, hotter, together
 from dphrl.evaluation.doubts import guessed, look_chosen, neighbours_agree
 from dphrl.evaluation.exchange import counts, exchanged
-from dphrl.evaluation.paired import paired
+from dphrl.evaluation.paired import compared, paired
 from dphrl.evaluation.sentences import five_lines, variety_sentence
 from dphrl.evaluation.study import Policy, PolicyKey
 
@@ -164,23 +165,20 @@ def test_exchange_is_said_with_every_word():
     assert "exchanged" not in five_lines(only_lost)[0]
 
 
-def test_a_loss_by_chance_by_enumeration():
+def test_falls_by_chance_by_enumeration():
     """The right samples of both files in all orders, 4 of the base and 2 of the tuned model; k = 2."""
     base, tuned, k = [2, 0, 4], [1, 1, 2], 2
-    lost, halved = 0.0, []
+    falls = []
     for right in (c + d for c, d in zip(base, tuned, strict=True)):
-        parts = []
+        fell = []
         for places in combinations(range(6), right):
-            c = sum(place < 4 for place in places)
             before = np.mean([any(place in places for place in drawn) for drawn in combinations(range(4), k)])
-            after = float(right > c)
-            parts.append((before * (1 - after), before - after > 0.5))
-        lost += np.mean([part[0] for part in parts])
-        halved.append(np.mean([part[1] for part in parts]))
+            fell.append(before - float(bool({4, 5} & {*places})) > 0.5)
+        falls.append(np.mean(fell))
     found = exchanged(counts(policy(base, 4)), counts(policy(tuned, 2))[None], k, None)
-    assert found.chance == pytest.approx(lost)
-    assert found.fallen.value == pytest.approx(np.mean(halved))
-    assert found.lost == 0.0
+    assert found.fallen.value == pytest.approx(np.mean(falls))
+    # pass@4 - pass@2 of the question with 2 of 4 samples right: 1 - 5/6.
+    assert (found.lost, found.chance) == (0.0, pytest.approx(1 / 6))
 
 
 def test_guesses_by_enumeration():
@@ -289,21 +287,19 @@ def test_questions_that_are_lost_at_every_temperature_are_not_recovered():
     assert (warm.word, warm.hotter.coverage.value, warm.hotter.exchange.lost) == ("COLLAPSED", 0.0, 40.0)
 
 
-def test_a_fall_of_variety_has_its_margin_in_the_interval():
-    def narrowed(low, high):
-        difference = rule.Compared(
-            (low + high) / 2, (low, high), (low, high), 0.1, 50.0, 60, None, base=3.0, tuned=3.0 + (low + high) / 2
-        )
-        return rule.Variety("programs", 8, difference).narrowed
-
-    # A tenth of the base's excess over one class is 0.2.
-    assert narrowed(-0.6, -0.21)
-    assert not narrowed(-0.6, -0.19)
+def variety(base, tuned, wide):
+    difference = replace(compared(np.array(base), np.array([tuned]), shares=False), wide=wide)
+    return rule.Variety("programs", 8, difference)
 
 
-def test_a_difference_of_the_last_bits_is_no_difference_of_variety():
-    difference = rule.Compared(2e-3, (1e-3, 3e-3), (1e-3, 3e-3), 0.0, 50.0, 60, None, base=8.0, tuned=8.002)
-    found = words([8] * 60, [8] * 60, variety=rule.Variety("programs", 8, difference))
+@pytest.mark.parametrize(("high", "narrowed"), [(-0.21, True), (-0.19, False)])
+def test_a_fall_of_variety_has_its_margin_in_the_interval(high, narrowed):
+    """The base has 3 classes: a tenth of its excess over one class is 0.2."""
+    assert variety([2.5, 3.5], [2.0, 3.0], (-0.6, high)).narrowed == narrowed
+
+
+def test_a_difference_that_reads_as_zero_is_no_difference_of_variety():
+    found = words([8] * 60, [8] * 60, variety=variety([8.0, 8.0], [8.002, 8.002], (0.001, 0.003)))
     assert variety_sentence(found).startswith("No difference in variety is shown: tuned has 8.00")
 
 

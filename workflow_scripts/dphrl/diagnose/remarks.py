@@ -167,7 +167,7 @@ def _settings(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> Iterator
     # A run of this workflow draws all its policies alike.
     unnamed = [name for name, file in files.items() if "temperature" not in file.settings and file.format != DPHRL.name]
     if unnamed and diagnosis.word in (COLLAPSED, NARROWED):
-        yield f"{' and '.join(unnamed)} name no temperature: a model that was drawn colder seems narrower."
+        yield f"no temperature is named for {' and '.join(unnamed)}: a model that was drawn colder seems narrower."
 
 
 def by_base(base: Policy, tuned: Sequence[Policy], k: int) -> pl.DataFrame:

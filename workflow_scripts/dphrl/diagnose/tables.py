@@ -71,10 +71,11 @@ def kept(comparison: Comparison) -> Shown:
         exchanges = {name: model.diagnosis.exchange} | ({f"{name}, hotter": hotter.exchange} if hotter else {})
         for shown, exchange in exchanges.items():
             numbers = (exchange.kept, exchange.lost, exchange.chance, exchange.gained, exchange.neither)
-            rows.append([shown, f"{model.diagnosis.k}", *(f"{number:.1f}" for number in numbers)])
+            cells = ("-" if number is None else f"{number:.1f}" for number in numbers)
+            rows.append([shown, f"{model.diagnosis.k}", *cells])
     caption = (
         "Expected numbers of questions that k samples solve: of both models (kept), of the base only (lost), of the"
-        " tuned model only (gained). By chance: lost between two draws of one model."
+        " tuned model only (gained). By chance: lost by another draw of the base, which takes 2 k samples."
     )
     heads = ["model", "k", "kept", "lost", "lost by chance", "gained", "neither"]
     return "Kept and lost", caption, _frame(heads, rows)
@@ -87,8 +88,8 @@ def by_base(comparison: Comparison) -> Shown:
         values = (percent(row["base"]), percent(row["tuned"]), points(row["tuned"] - row["base"]))
         rows.append([row["method"], row["right"], f"{row['questions']:,}", *values])
     caption = (
-        "pass@K in per cent over the questions of which the base has so many right samples. A question with few of them"
-        " may have been lucky, so an equal model solves some of these less often too."
+        "pass@K in per cent, at the K of the diagnosis, over the questions of which the base has so many right samples."
+        " A question with few of them may have been lucky, so an equal model solves some of these less often too."
     )
     heads = ["model", "right samples of the base", "questions", BASE, "tuned", "difference"]
     return "Where a loss lies", caption, _frame(heads, rows)
@@ -137,8 +138,8 @@ def text(comparison: Comparison, every: bool = False) -> str:
     lines = ["\n".join(visible(line, "") for line in model.lines) for model in comparison.models.values()]
     tables = [answers, coverage, kept, by_base, *([varied, levels] if every else [])]
     further = (sentence for model in comparison.models.values() for sentence in model.further)
-    notes = (_wrapped(f"- {visible(note, '')}") for note in (*further, *comparison.notes))
-    return "\n\n".join([*lines, *filter(None, map(_table, (table(comparison) for table in tables))), *notes])
+    notes = "\n".join(["Notes", *(_wrapped(f"- {visible(note, '')}") for note in (*further, *comparison.notes))])
+    return "\n\n".join([*lines, *filter(None, map(_table, (table(comparison) for table in tables))), notes])
 
 
 def _wrapped(line: str) -> str:

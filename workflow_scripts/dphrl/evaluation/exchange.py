@@ -1,4 +1,4 @@
-"""Questions that a tuned model keeps, loses and gains, and how many it would lose by chance."""
+"""Questions that a tuned model keeps, loses and gains, and what chance alone exchanges."""
 
 from dataclasses import dataclass
 
@@ -19,15 +19,16 @@ _HALF = 0.5
 class Exchange:
     """Expected numbers of questions that k samples solve: by both, the base only, the tuned model only, neither.
 
-    `chance` is the number that the base only would solve if both were draws of one model. `fallen` is minus the share
-    of questions whose pass@k is lower by more than a half, less that share by chance; gains do not make up for it.
+    `chance` is the number that another draw of the base loses, None without 2 k samples of each question. `fallen` is
+    minus the share of questions whose pass@k fell by more than a half, less that share for draws of one model. What is
+    gained does not make up for it.
     """
 
     kept: float
     lost: float
     gained: float
     neither: float
-    chance: float
+    chance: float | None
     fallen: Compared
 
     def beyond(self, difference: float, margin: float) -> bool:
@@ -44,33 +45,33 @@ def exchanged(base: Counts, trainings: Counts, k: int, clusters: NDArray[np.obje
     """The exchange of questions between the base, (2, questions), and a model, (trainings, 2, questions)."""
     solved = np.asarray(pass_at_k(base[0], base[1], k))
     after = np.asarray(pass_at_k(trainings[:, 0], trainings[:, 1], k))
-    lost, fallen = np.stack([_by_chance(base, training, k) for training in trainings], axis=1)
-    beyond = compared(np.zeros_like(solved), fallen - (solved - after > _HALF), clusters)
+    by_chance = np.stack([_falls_by_chance(base, training, k) for training in trainings])
+    fallen = compared(np.zeros_like(solved), by_chance - (solved - after > _HALF), clusters)
     tuned = after.mean(axis=0)
     return Exchange(
         kept=float((solved * tuned).sum()),
         lost=float((solved * (1.0 - tuned)).sum()),
         gained=float(((1.0 - solved) * tuned).sum()),
         neither=float(((1.0 - solved) * (1.0 - tuned)).sum()),
-        chance=float(lost.mean(axis=0).sum()),
-        fallen=beyond,
+        # Of two draws of the base, 2 k samples, only the first solves a question.
+        chance=float((pass_at_k(base[0], base[1], 2 * k) - solved).sum()) if base[0].min() >= 2 * k else None,
+        fallen=fallen,
     )
 
 
-def _by_chance(base: Counts, tuned: Counts, k: int) -> Floats:
-    """(2, questions), the expected loss and the chance of a fall by a half, if all samples are of one model.
+def _falls_by_chance(base: Counts, tuned: Counts, k: int) -> Floats:
+    """(questions,), the chance that pass@k falls by more than a half if all samples of a question are of one model.
 
     Exact for the right samples of both together: they fall to base and tuned model as drawn without replacement.
     """
     (n, c), (m, d) = base, tuned
-    expected = np.empty((2, len(n)))
+    chance = np.empty(len(n))
     for first, second in np.unique(np.stack([n, m]), axis=1).T.tolist():
         of_base = np.arange(first + 1)
         of_tuned = np.clip(np.arange(first + second + 1)[:, None] - of_base, 0, second)
         before = np.asarray(pass_at_k(first, of_base, k))
         after = np.asarray(pass_at_k(second, np.arange(second + 1), k))[of_tuned]
-        chances = right_among(first + second, first)
         here = (n == first) & (m == second)
-        for place, loss in enumerate((before * (1.0 - after), before - after > _HALF)):
-            expected[place, here] = (chances * loss).sum(axis=1)[(c + d)[here]]
-    return expected
+        falls = right_among(first + second, first) * (before - after > _HALF)
+        chance[here] = falls.sum(axis=1)[(c + d)[here]]
+    return chance

@@ -156,10 +156,8 @@ def _exchange(diagnosis: Diagnosis, exchange: Exchange) -> str:
     solved = exchange.kept + exchange.lost
     if not solved:
         return f"The base solves no question, {diagnosis.policy} {exchange.gained:.1f}."
-    return (
-        f"Of {solved:.1f} solved questions {exchange.lost:.1f} are lost ({exchange.chance:.1f} by chance),"
-        f" {exchange.gained:.1f} gained."
-    )
+    chance = "" if exchange.chance is None else f" ({exchange.chance:.1f} by chance)"
+    return f"Of {solved:.1f} solved questions {exchange.lost:.1f} are lost{chance}, {exchange.gained:.1f} gained."
 
 
 def _tipping(diagnosis: Diagnosis) -> Iterator[str]:
