@@ -14,8 +14,7 @@ files        equal models; wrong samples of the base that count as right, questi
 groups       equal models on 11 databases or on pairs of paraphrases: a loss is false; also without the groups
 guesses      equal ability, the tuned model guesses one answer where the base guesses many; and a true loss
 chosen       equal models on questions that these samples chose; honest files, where the alarm is false
-checkpoints  20 equal models: exit status 3 is false; 20 models with a loss of the margin: NOT COLLAPSED is false, for
-             the best of them alone and for all
+checkpoints  20 equal models: exit status 3 is false; with a loss of the margin NOT COLLAPSED of the best is false
 words        narrowed, proportional, both, harder on hard questions: the share of each word
 hotter       a loss of the margin at every temperature, or a tenth of the questions that is lost there while others are
              gained: SHARPENED is false; a loss that one temperature recovers
@@ -180,7 +179,7 @@ def files(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
         base = np.hstack([base[:, : n // 2]] * 2) if percent == "both" else base
     judged = diagnosis(policy(base), policy(tuned))
     yield judged.word
-    if judged.word in LOSSES and not getattr(judged, "tips", False):
+    if judged.word in LOSSES and not judged.tips:
         yield "a loss without a doubt"
 
 
@@ -232,22 +231,15 @@ def chosen(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
 
 
 def checkpoints(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
-    before = rates(cell.kind, random, cell.questions)
-    base = policy(draw(random, before, n))
-    diagnoses = [diagnosis(base, policy(draw(random, before, n))) for _ in range(20)]
-    yield f"exit {together(diagnoses)[1]}"
-    if any(EXIT[each.word] == EXIT["COLLAPSED"] for each in diagnoses):
-        yield "some diagnosis is a loss"
-
-
-def best(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
-    """20 models with a loss of the margin: the word of the best by pass@K, and of all together."""
+    """20 models with one loss: the exit status of all, and the word of the best by pass@K."""
     before, k = rates(cell.kind, random, cell.questions), diagnosis_k(np.array([n]))
     base = policy(draw(random, before, n))
     after = (lowered(before, cell.kind, cell.loss, k, some, random) for _ in range(20))
     diagnoses = [diagnosis(base, policy(draw(random, rates_after, n))) for rates_after in after]
+    yield f"exit {together(diagnoses)[1]}"
     yield f"best: {max(diagnoses, key=lambda each: each.coverage.value).word}"
-    yield f"all: exit {together(diagnoses)[1]}"
+    if any(EXIT[each.word] == EXIT["COLLAPSED"] for each in diagnoses):
+        yield "some diagnosis is a loss"
 
 
 def refusals(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
@@ -342,8 +334,10 @@ PARTS: dict[str, tuple[Callable[[Cell, Random, int, bool], Iterator[str]], list[
             for q in (30, 100, 300, 1000)
         ],
     ),
-    "checkpoints": (checkpoints, [Cell("checkpoints", kind, q) for kind in MIXED for q in (130, 300)]),
-    "best": (best, [Cell("best", kind, q, MARGIN) for kind in MIXED for q in (130, 300)]),
+    "checkpoints": (
+        checkpoints,
+        [Cell("checkpoints", kind, q, loss) for kind in MIXED for q in (130, 300) for loss in (0.0, MARGIN)],
+    ),
     "words": (
         words,
         [Cell("words", kind, q) for kind in ("narrowed", "proportional", "both", "harder on hard") for q in NUMBERS],

@@ -238,13 +238,6 @@ def test_one_sample_is_not_called_coverage():
     assert (diagnosis.k, diagnosis.reasons, found.exit_code) == (1, ("one sample",), 4)
 
 
-def test_levels():
-    levels = {"a": "easy", "b": "hard", "c": "hard", "d": "easy"}
-    found = diagnose([sample_file("one", BASE, level=levels), sample_file("two", TUNED, level=levels)])
-    rows = found.tables["levels"].select("level", "questions", "base", "tuned").rows()
-    assert rows == [("easy", 2, 1.0, 1.0), ("hard", 2, 0.25, 0.25)]
-
-
 def test_several_models_have_their_own_diagnosis_and_the_worst_decides():
     rates = [0.3] * 200
     files = [drawn_file("b", rates, 8, 0), drawn_file("same", rates, 8, 1), drawn_file("worse", [0.05] * 200, 8, 2)]

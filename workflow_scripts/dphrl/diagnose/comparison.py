@@ -18,7 +18,6 @@ from dphrl.evaluation.diagnosis import (
     LEFT_OUT,
     Diagnosis,
     Variety,
-    compared,
     decide,
     diagnosis_k,
     hotter,
@@ -86,7 +85,7 @@ class Comparison:
     Attributes:
         margin: of the diagnoses.
         models: by name, in the order of the files.
-        tables: by name; `passk` and `crossing` of `dphrl.evaluation`, and `answers`, `by_base` and `levels`.
+        tables: by name; `passk` and `crossing` of `dphrl.evaluation`, `answers` and `by_base`.
         notes: remarks for the reader, about all models.
         exit_code: of all diagnoses together, as `together` says.
     """
@@ -206,7 +205,6 @@ def _compare(
         "passk": passk(study),
         "by_base": remarks.by_base(base, tuned, used),
         "crossing": crossing(study),
-        "levels": _levels(study, name, used),
     }
     return OfModel(diagnosis, doubts, varieties, _lost(base, tuned), joined, study), tables, notes
 
@@ -281,20 +279,6 @@ def _varieties(study: Study, rows: Mapping[str, pl.DataFrame]) -> list[Variety]:
 def _whole(rows: Mapping[str, pl.DataFrame]) -> bool:
     """Whether classes are of whole responses."""
     return "whole" in next(iter(rows.values())).columns
-
-
-def _levels(study: Study, tuned: str, k: int) -> pl.DataFrame:
-    """pass@k of both by level, with the 95 % interval of the difference."""
-    columns = {"level": pl.String(), "method": pl.String(), "questions": pl.Int32(), "k": pl.Int32()}
-    columns |= dict.fromkeys(("base", "tuned", "difference", "low", "high"), pl.Float64())
-    rows: list[tuple[object, ...]] = []
-    for level, part in study.levels:
-        base, *others = part.policies
-        passed = np.stack([policy.pass_at([k])[:, 0] for policy in others if policy.key.method == tuned])
-        gap = compared(base.pass_at([k])[:, 0], passed, base.clusters)
-        rows.append((level, tuned, gap.questions, k, gap.base, gap.tuned, gap.value, *gap.wide))
-    frame = pl.DataFrame(rows, schema=columns, orient="row")
-    return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
 def _lost(base: Policy, tuned: Sequence[Policy]) -> list[Lost]:

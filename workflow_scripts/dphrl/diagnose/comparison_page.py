@@ -44,7 +44,6 @@ def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
     tables = {
         "Coverage": [shown.coverage(comparison), shown.kept(comparison), shown.by_base(comparison)],
         "Diversity": [shown.varied(comparison)],
-        "By level": [shown.levels(comparison)],
     }
     filled = {heading: [table for table in group if table[2].height] for heading, group in tables.items()}
     filled = {heading: [_visible(table) for table in group] for heading, group in filled.items() if group}

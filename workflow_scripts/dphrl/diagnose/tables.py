@@ -112,19 +112,6 @@ def varied(comparison: Comparison) -> Shown:
     return "Variety among right answers", caption, _frame(heads, rows)
 
 
-def levels(comparison: Comparison) -> Shown:
-    """pass@K by level."""
-    rows = []
-    for row in comparison.tables["levels"].iter_rows(named=True):
-        difference = (
-            f"{points(row['difference'])} {interval((row['low'], row['high']))}" if row["low"] is not None else "-"
-        )
-        values = (percent(row["base"]), percent(row["tuned"]))
-        rows.append([row["level"], row["method"], f"{row['questions']:,}", *values, difference])
-    caption = "pass@K in per cent; the difference in points with its 95 % interval."
-    return "By level", caption, _frame(["level", "model", "questions", BASE, "tuned", "difference"], rows)
-
-
 def _frame(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys(heads, pl.String), orient="row")
 
@@ -133,10 +120,10 @@ def text(comparison: Comparison, every: bool = False) -> str:
     """The diagnoses, then the tables and notes. Control characters are visible symbols.
 
     Args:
-        every: variety and levels too.
+        every: variety by each kind of classes too.
     """
     lines = ["\n".join(visible(line, "") for line in model.lines) for model in comparison.models.values()]
-    tables = [answers, coverage, kept, by_base, *([varied, levels] if every else [])]
+    tables = [answers, coverage, kept, by_base, *([varied] if every else [])]
     further = (sentence for model in comparison.models.values() for sentence in model.further)
     notes = "\n".join(["Notes", *(_wrapped(f"- {visible(note, '')}") for note in (*further, *comparison.notes))])
     return "\n\n".join([*lines, *filter(None, map(_table, (table(comparison) for table in tables))), notes])
