@@ -58,7 +58,7 @@ def test_the_diagnosis_of_the_example(found):
 
 
 def test_lost_questions(found):
-    assert [tuple(one) for one in found.models["two"].lost] == [("b", 1, 4, 4)]
+    assert found.models["two"].lost.rows() == [("b", 1, 4, 4)]
 
 
 def test_rarefied_classes_by_enumeration():

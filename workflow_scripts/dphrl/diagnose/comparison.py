@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -39,15 +38,6 @@ class KError(ValueError):
     """More than a fifth of the questions have fewer samples than k; the text names the largest possible k."""
 
 
-class Lost(NamedTuple):
-    """A question that the base solves and a tuned model does not: right samples and samples of both."""
-
-    prompt_id: str
-    base_right: int
-    base_samples: int
-    tuned_samples: int
-
-
 @dataclass(frozen=True)
 class OfModel:
     """A tuned model with the base.
@@ -56,14 +46,15 @@ class OfModel:
         diagnosis: on coverage at K.
         doubts: sentences that qualify it.
         varieties: among right answers, by kind; the first one is reported.
-        lost: questions with right answers of the base and none of the tuned model, by the base's solve rate.
+        lost: questions with right answers of the base and none of the tuned model: prompt_id, and the numbers of
+            base_right, base_samples and tuned_samples.
         joined, study: the samples of the model and of the base, and their evaluations on the questions that count.
     """
 
     diagnosis: Diagnosis
     doubts: list[str]
     varieties: list[Variety]
-    lost: list[Lost]
+    lost: pl.DataFrame
     joined: Joined
     study: Study
 
@@ -281,11 +272,11 @@ def _whole(rows: Mapping[str, pl.DataFrame]) -> bool:
     return "whole" in next(iter(rows.values())).columns
 
 
-def _lost(base: Policy, tuned: Sequence[Policy]) -> list[Lost]:
-    right = np.sum([policy.right for policy in tuned], axis=0)
-    samples = np.sum([policy.sizes for policy in tuned], axis=0)
-    rows = base.rows.select("prompt_id", "c", "n").with_columns(
-        pl.Series("right", right), pl.Series("samples", samples)
-    )
-    rows = rows.filter(pl.col("c") > 0, pl.col("right") == 0).sort(-pl.col("c") / pl.col("n"), "prompt_id")
-    return [Lost(*row) for row in rows.select("prompt_id", "c", "n", "samples").iter_rows()]
+def _lost(base: Policy, tuned: Sequence[Policy]) -> pl.DataFrame:
+    """The questions that the base solves and the tuned model does not, the base's surest first."""
+    counts = {"base_right": base.right, "base_samples": base.sizes}
+    counts["tuned_right"] = np.sum([policy.right for policy in tuned], axis=0)
+    counts["tuned_samples"] = np.sum([policy.sizes for policy in tuned], axis=0)
+    rows = base.rows.select("prompt_id").with_columns(pl.Series(name, values) for name, values in counts.items())
+    lost = rows.filter(pl.col("base_right") > 0, pl.col("tuned_right") == 0).drop("tuned_right")
+    return lost.sort(-pl.col("base_right") / pl.col("base_samples"), "prompt_id")
