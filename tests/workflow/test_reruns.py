@@ -108,7 +108,7 @@ def test_comments_docstrings_and_code_outside_of_digests_rerun_nothing(pristine:
 def test_blocks_of_the_config_rerun_their_stages_and_no_pre_sampling(pristine: Workflow, always: set[str]) -> None:
     other = pristine.configured(
         scoring={"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}},
-        evaluate={"bootstrap": {"replicates": 300}},
+        evaluate={"against": ["base"]},
         partition={"pef_min_correct": 2, "on_reject": "discard"},
         engine={"stages": SAMPLERS | {"rollouts": "vllm"}},
     )

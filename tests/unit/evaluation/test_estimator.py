@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from published import DATA
 
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
+from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k
 
 COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
 
@@ -55,13 +55,6 @@ def test_published_values():
         assert pass_at_k(case["n"], case["c"], case["k"]) == pytest.approx(case["value"], abs=5e-7)
 
 
-def test_pass_hat_k_of_the_shared_table():
-    rows = [json.loads(line) for line in shared("passk_exact.jsonl").splitlines()]
-    n, c, k, value = (np.array([row[name] for row in rows]) for name in ("n", "c", "k", "value"))
-    # All of k are right unless one of them is wrong.
-    np.testing.assert_allclose(1 - pass_hat_k(n, n - c, k), value, rtol=1e-9, atol=1e-12)
-
-
 @given(COUNTS)
 def test_equals_the_exact_fraction(counts):
     n, c, k = counts
@@ -95,23 +88,6 @@ def test_impossible_counts_are_refused(n, c, k):
 def test_fractions_are_refused():
     with pytest.raises(ValueError, match="c must be integers"):
         pass_at_k(8, 0.5, 1)
-
-
-@given(COUNTS)
-def test_pass_hat_k_is_the_exact_fraction_and_at_most_the_power_of_the_mean(counts):
-    n, c, k = counts
-    value = pass_hat_k(n, c, k)
-    assert value == pytest.approx(float(Fraction(comb(c, k), comb(n, k))), rel=1e-12)
-    assert value <= (c / n) ** k * (1 + 1e-12) <= pass_at_k(n, c, k) + 1e-12
-
-
-@given(COUNTS)
-def test_pass_hat_k_never_rises_with_k_and_starts_at_the_mean(counts):
-    n, c, _ = counts
-    values = pass_hat_k(n, c, np.arange(1, n + 1))
-    assert values[0] == c / n
-    assert (np.diff(values) <= 0).all()
-    assert values[-1] == (1.0 if c == n else 0.0)
 
 
 def one_majority(answers, correct, chosen):

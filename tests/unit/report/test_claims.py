@@ -33,11 +33,11 @@ def claims_html(found):
 
 def test_the_markdown_has_a_row_for_each_claim():
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in claims_markdown(TABLE).splitlines()]
-    decided = [(row[1], row[2], row[3], row[-1].split(";")[0]) for row in rows if row and row[0].startswith("DPH-F")]
+    decided = [(*row[1:4], row[-1].split(";")[0]) for row in rows if row and row[0].startswith("DPH-F")]
     assert decided == [
-        ("d", "pass@8", "+10.0 [+8.0, +12.0]", "supported"),
-        ("out\\_of", "pass@8", "+3.0 [-3.0, +9.0]", "undecided"),
-        ("d", "styles", "-0.50 [-0.70, -0.30]", "contradicted"),
+        ("d", "pass@8", "+10.0 [+8.0, +12.0]: 2.1 from trainings, 0.0 from questions", "supported"),
+        ("out\\_of", "pass@8", "+3.0 [-3.0, +9.0]: 6.3 from trainings, 0.0 from questions", "undecided"),
+        ("d", "styles", "-0.50 [-0.70, -0.30]: 0.21 from trainings, 0.00 from questions", "contradicted"),
     ]
 
 
@@ -66,7 +66,7 @@ def test_no_more_seeds_are_asked_for_where_a_difference_is_just_too_near_the_mar
 def test_the_page_has_a_row_for_each_claim():
     text = claims_html(TABLE)
     assert text.count('<th scope="row">') == TABLE.height
-    assert "<td>+10.0 [+8.0, +12.0]</td><td>&lt; 0.001</td><td>3</td>" in text
+    assert "<td>+10.0 [+8.0, +12.0]: 2.1 from trainings, 0.0 from questions</td><td>&lt; 0.001</td><td>3</td>" in text
 
 
 def test_without_comparisons_there_is_no_claim():

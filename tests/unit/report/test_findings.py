@@ -115,7 +115,7 @@ def test_no_diversity_without_a_right_sample_is_not_for_want_of_kinds() -> None:
 
 
 def test_a_value_that_does_not_vary_shows_nothing() -> None:
-    unknown = dict.fromkeys(("low", "high", "error", "freedom", "p"))
+    unknown = dict.fromkeys(("low", "high", "p"))
     rows = [row("grpo", "pass@16", 0.0, 1.0), {**row("grpo", "distinct_styles", 0.0, 1.0), **unknown}]
     assert "no difference is shown under GRPO (+0.00, no interval" in texts(rows)["Did diversity fall?"]
 

@@ -1,4 +1,4 @@
-"""Estimators from n samples of a prompt: pass@k, pass^k, G-Pass@k, maj@k; classes: counts, number in m, entropy."""
+"""Estimators from n samples of a prompt: pass@k, maj@k; classes: counts, number in m, entropy."""
 
 from functools import lru_cache
 from typing import overload
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln
 
-from dphrl.evaluation.crossed import Floats
+from dphrl.evaluation.interval import Floats
 
 NO_CLASS = -1
 _SUBSETS = 32
@@ -41,21 +41,6 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] |
         left = np.maximum(total - drawn, 1)
         hit = np.where(drawn < draws, hit + (1.0 - hit) * np.minimum(right / left, 1.0), hit)
     hit = np.where(total - right < draws, 1.0, np.minimum(hit, 1.0))
-    return float(hit) if hit.ndim == 0 else hit
-
-
-def pass_hat_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] | float:
-    """pass^k, the probability that k of n samples drawn without replacement are all correct: C(c, k) / C(n, k).
-
-    For n independent samples it is exactly unbiased for p^k (Yao et al., arXiv 2406.12045).
-
-    Args, Returns, Raises: as `pass_at_k`.
-    """
-    total, right, draws = _counts("pass_hat_k", n, c, k)
-    hit = np.ones(total.shape, dtype=np.float64)
-    for drawn in range(int(draws.max(initial=0))):
-        left = np.maximum(total - drawn, 1)
-        hit = np.where(drawn < draws, hit * np.maximum(right - drawn, 0) / left, hit)
     return float(hit) if hit.ndim == 0 else hit
 
 
@@ -185,21 +170,3 @@ def right_among(n: int, k: int) -> Floats:
     chances: Floats = weights / weights.sum(axis=1, keepdims=True)
     chances.flags.writeable = False
     return chances
-
-
-def g_pass_at_k(n: int, c: NDArray[np.integer], k: int, tau: float) -> Floats:
-    """G-Pass@k, the chance that at least ceil(tau k) of k samples are right (arXiv 2412.13147; open-compass/GPassK).
-
-    Without bias for k independent samples. For tau = 1 it is pass^k; for tau = 0 at least one must be right: pass@k.
-
-    Args:
-        n, k: samples per prompt and draws, 1 <= k <= n.
-        c: (prompts,) integers, right samples.
-        tau: in [0, 1].
-
-    Returns:
-        (prompts,) float64.
-    """
-    # 0.7 * 10 is a little above 7.
-    fewest = max(int(np.ceil(np.round(tau * k, 9))), 1)
-    return np.minimum(right_among(n, k)[:, fewest:].sum(axis=1), 1.0)[c]

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from dphrl.evaluation.claims import FEWEST_EQUIVALENT, LEVEL, SUPPORTED, UNDECIDED, VERDICTS
-from dphrl.evaluation.crossed import FEWEST_CLUSTERS
+from dphrl.evaluation.claims import FEWEST_EQUIVALENT, SUPPORTED, UNDECIDED, VERDICTS
 from dphrl.evaluation.diagnosis import EXIT
+from dphrl.evaluation.interval import FEWEST_CLUSTERS, LEVEL
 from dphrl.evaluation.methods import BASELINES, in_order, label
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
 from dphrl.report.headline import (
@@ -209,22 +209,26 @@ def claim_tables(claims: pl.DataFrame) -> Iterator[tuple[str, str, list[dict[str
 
 def _texts(row: dict[str, Any]) -> dict[str, str]:
     where = row["dataset"] if row["level"] is None else f"{row['dataset']}, {row['level']}"
-    texts = {"where": where, "metric": in_words(row["metric"]), "measured": interval_text(row)}
-    return {**texts, "chance": probability(row["p_corrected"]), "each": _trainings(row), "decided": _decided(row)}
+    measured, chance = interval_text(row), probability(row["p_corrected"])
+    if row["of_trainings"] is not None:
+        trainings, questions = (value_text(row["metric"], row[part]) for part in ("of_trainings", "of_questions"))
+        measured += f": {trainings} from trainings, {questions} from questions"
+    if row["p_permutation"] is not None:
+        chance += f" (trainings permuted, one test: {probability(row['p_permutation'])})"
+    texts = {"where": where, "metric": in_words(row["metric"]), "measured": measured}
+    return {**texts, "chance": chance, "each": _trainings(row), "decided": _decided(row)}
 
 
 def _trainings(row: dict[str, Any]) -> str:
-    """The difference of each training, how many fall below the margin, and the limit of their agreement."""
+    """The difference of each training, and the limit of their agreement."""
     values = row["trainings"] or []
     if len(values) < 2:
         return "-"
     each = ", ".join(difference_text(row["metric"], value) for value in values)
-    low, high = (percent(row[name], 0) for name in ("fell_low", "fell_high"))
-    text = f"{each}; {row['fell']} of {len(values)} fell below the margin [{low}, {high} %]"
     if len({value > 0 for value in values}) > 1:
-        return text
+        return each
     others = percent(1.0 - LEVEL ** (1.0 / len(values)), 0)
-    return f"{text}; all agree, and {others} % of other trainings could still do otherwise"
+    return f"{each}; all agree, and {others} % of other trainings could still do otherwise"
 
 
 def _decided(row: dict[str, Any]) -> str:

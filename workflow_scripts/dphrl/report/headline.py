@@ -124,7 +124,7 @@ def metric_name(metric: str) -> str:
 def how_to_read(metrics: Collection[str]) -> str:
     """Sentences that explain the columns of these metrics."""
     sentences = [
-        "Greedy, mean@n and pass@k are in per cent. Brackets hold the bootstrap interval over questions. Where k"
+        "Greedy, mean@n and pass@k are in per cent. Brackets hold the interval over questions. Where k"
         " is the number of samples, each question counts 0 or 1, so the interval can be wider than at a smaller k."
     ]
     if AMONG_ALL in metrics:
