@@ -49,7 +49,7 @@ def frontier(path: ArrayLike) -> Floats:
 def gain(path: ArrayLike, kept: ArrayLike) -> Floats:
     """G: the largest x on the hull with y >= kept, for each `kept` up to 1."""
     corners = frontier(path)[::-1]
-    return np.asarray(np.interp(kept, corners[:, 1], corners[:, 0]))
+    return np.asarray(np.interp(np.asarray(kept, dtype=np.float64), corners[:, 1], corners[:, 0]))
 
 
 def accuracy_bought(path: ArrayLike, least: float) -> float:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
-from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Whole
+from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Text, Whole
 
 
 class PartitionConfig(Block):
@@ -128,6 +128,7 @@ def _paper_eta(data: dict[str, Any]) -> float:
     return 0.0 if chosen is None else 0.2 if chosen in ("js", "js_definition") else 0.01
 
 
+AdvantageNeed = Literal["base", "logprobs", "reference", "programs"]
 OwnFunction = Annotated[str, StringConstraints(pattern=r"^.+\.py:[A-Za-z_]\w*$")]
 
 
@@ -205,9 +206,18 @@ class MethodConfig(Block):
     )
     advantage: OwnFunction | None = Field(
         None,
-        description="FILE.py:NAME: a function from the rewards of groups to their advantages "
+        description="FILE.py:NAME: a function from a group of rollouts to their advantages "
         "(docs/how-to/own-divergence.md). null: reward less the group's mean, and `advantage_std`.",
-        examples=["mine.py:rank_in_group"],
+        examples=["examples/remedies.py:pkpo"],
+    )
+    advantage_settings: dict[Text, bool | int | float | str] = Field(
+        {}, description="Keyword arguments of the function `advantage`, such as {k: 4}."
+    )
+    advantage_needs: tuple[AdvantageNeed, ...] = Field(
+        (),
+        description="What the function gets in addition: base (right and all pre-samples of the question), logprobs "
+        "(of each response under the policy that drew it, by the trainer), reference (the same under the base, which "
+        "stays in memory), programs (classes of programs).",
     )
     dynamic_sampling_rounds: Whole = Field(
         0,
@@ -253,7 +263,7 @@ class MethodConfig(Block):
     @property
     def needs_draw(self) -> bool:
         """Whether its training depends on the partition or on stored responses."""
-        return self.rollout_on == "exp" or self.rehearses
+        return self.rollout_on == "exp" or self.rehearses or "base" in self.advantage_needs
 
     @property
     def in_advantage(self) -> bool:
@@ -263,7 +273,7 @@ class MethodConfig(Block):
     @property
     def needs_reference_model(self) -> bool:
         """Whether the base model computes log-probabilities of the rollouts."""
-        return self.divergence in ("js_definition", "reverse_kl")
+        return self.divergence in ("js_definition", "reverse_kl") or "reference" in self.advantage_needs
 
     @property
     def needs_base(self) -> bool:
