@@ -5,28 +5,141 @@ is (0, 1). H is the upper concave hull of the points: a mixture of two policies,
 question, reaches every point between theirs. G(kept) is the largest x on H with y >= kept, and A the mean of G over
 `kept` from a least share to 1. A training that gains nothing has A = 0, as the base by itself has.
 
-Free points of the frontier are further paths: weights mixed with the base's, and k draws split between both models.
+With split draws a policy and the base share the k draws. That is free, and a path of its own for each policy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from dphrl.evaluation.estimator import pass_at_k
+from dphrl.evaluation.interval import Floats, Questions
+from dphrl.evaluation.study import Policy, Study
+from dphrl.store.catalogue import SCHEMAS
 
-Floats = NDArray[np.float64]
+BOUGHT, BOUGHT_SPLIT = "accuracy_bought", "accuracy_bought_split"
 Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
+_KEPT = (0.9, 0.8, 0.7, 0.6, 0.5)
+# How often the questions are drawn again.
+_DRAWS = 200
 
 
-def points(right: Floats, solved: Floats) -> Floats:
-    """(policies, 2), x and y of each policy of a path whose first policy is the base.
+@dataclass(frozen=True)
+class Paths:
+    """The trainings of a dataset on its frontier, with pass@k of one level or of all questions.
 
-    Args:
-        right, solved: (policies, questions), solve rates and pass@k. Coverage may be that of one level alone.
+    Attributes:
+        level: None for all questions.
+        prompts: of the level.
+        questions: of the dataset; accuracy is over all of them.
+        bought: for each metric and method (trainings, 1 + draws), the accuracy bought on the questions that were
+            measured, then on questions drawn again.
+        rows: of the table "frontier".
     """
-    means, covered = right.mean(axis=1), solved.mean(axis=1)
-    return np.column_stack([means - means[0], covered / covered[0]])
+
+    dataset: str
+    level: str | None
+    prompts: int
+    questions: Questions
+    bought: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    rows: list[tuple[object, ...]] = field(default_factory=list)
+
+
+def paths(study: Study) -> Iterator[Paths]:
+    """The frontiers of each dataset: over all questions, then by level; none where the base solves nothing.
+
+    Every evaluated step of a training is a point of its path. The largest k of the dataset counts.
+    """
+    by_dataset: dict[str, list[Policy]] = {}
+    for policy in study.policies:
+        by_dataset.setdefault(policy.key.dataset, []).append(policy)
+    levels: dict[str, list[str]] = {}
+    for level, part in study.levels:
+        levels.setdefault(part.policies[0].key.dataset, []).append(level)
+    for dataset, (base, *others) in by_dataset.items():
+        of_training: dict[tuple[str, int], list[Policy]] = {}
+        for policy in others:  # steps are ascending
+            of_training.setdefault(policy.key[:2], [base]).append(policy)
+        k = base.up_to_n(study.config.k)[-1]
+        questions = Questions(np.ones(base.rows.height), base.clusters)
+        drawn = drawn_again(base, questions, study.seed)
+        for level in (None, *levels.get(dataset, [])):
+            inside = np.full(base.rows.height, True) if level is None else (base.rows["level"] == level).to_numpy()
+            if not (base.pass_at([k])[inside, 0] @ drawn[inside]).all():
+                continue
+            found = Paths(dataset, level, int(inside.sum()), questions)
+            for (method, seed), path in of_training.items():
+                _follow(found, method, seed, path, k, inside, drawn, study.config.frontier_from)
+            yield found
+
+
+def frontier_table(measured: Sequence[Paths]) -> pl.DataFrame:
+    """The table "frontier": by training, A with and without split draws, G at some kept shares, and the best mean.
+
+    `level` is empty for all questions.
+    """
+    schema = SCHEMAS["frontier"]
+    return schema.frame([row for found in measured for row in found.rows]).sort(schema.key)
+
+
+def _follow(
+    found: Paths,
+    method: str,
+    seed: int,
+    path: Sequence[Policy],
+    k: int,
+    inside: NDArray[np.bool_],
+    drawn: Floats,
+    least: float,
+) -> None:
+    """Add a training to the paths; `path` is the base, then its steps."""
+    total = drawn[inside].sum(axis=0)
+    right = np.stack([policy.solve_rates for policy in path]) @ drawn / drawn.sum(axis=0)
+    solved = np.stack([policy.pass_at([k])[inside, 0] for policy in path]) @ drawn[inside] / total
+    base = path[0].sizes[inside], path[0].rows["c"].to_numpy()[inside]
+    split_right, split_solved = [right], [solved]
+    for policy, mean in zip(path[1:], right[1:], strict=True):
+        counts = policy.sizes[inside], policy.rows["c"].to_numpy()[inside]
+        share = np.arange(1, k)[:, None] / k
+        split_right.append(share * right[0] + (1.0 - share) * mean)
+        split_solved.append(
+            np.stack([split_pass_at_k(counts, base, k, of_base) for of_base in range(1, k)]) @ drawn[inside] / total
+            if k > 1
+            else np.empty((0, drawn.shape[1]))
+        )
+    both = {BOUGHT: (right, solved), BOUGHT_SPLIT: (np.vstack(split_right), np.vstack(split_solved))}
+    for metric, (means, covered) in both.items():
+        ways = np.stack([means - means[0], covered / covered[0]], axis=-1)
+        bought = np.array([[accuracy_bought(ways[:, draw], least) for draw in range(drawn.shape[1])]])
+        of_metric = found.bought.setdefault(metric, {})
+        of_metric[method] = np.vstack([of_metric[method], bought]) if method in of_metric else bought
+        key = (found.dataset, found.level or "", method, seed)
+        found.rows.append((*key, metric, float(bought[0, 0])))
+        if metric == BOUGHT:
+            gains = gain(ways[:, 0], _KEPT)
+            found.rows.extend(
+                (*key, f"gain@{kept:g}", value) for kept, value in zip(_KEPT, gains.tolist(), strict=True)
+            )
+            found.rows.append((*key, "best_mean", float(means[:, 0].max())))
+
+
+def drawn_again(base: Policy, questions: Questions, seed: int) -> Floats:
+    """(questions, 1 + draws), how often each question counts: once, then drawn again within its level, or by groups."""
+    height, generator = base.rows.height, np.random.default_rng(seed)
+    drawn = np.ones((height, 1 + _DRAWS))
+    if questions.grouped:
+        units = questions.units
+        drawn[:, 1:] = generator.multinomial(units, np.full(units, 1 / units), _DRAWS).T[questions.unit]
+        return drawn
+    level = base.rows["level"] if "level" in base.rows.columns else pl.repeat(None, height, eager=True)
+    strata = level.rank("dense").fill_null(0).to_numpy()
+    for stratum in np.unique(strata):
+        here = np.flatnonzero(strata == stratum)
+        drawn[here, 1:] = generator.multinomial(len(here), np.full(len(here), 1 / len(here)), _DRAWS).T
+    return drawn
 
 
 def frontier(path: ArrayLike) -> Floats:
@@ -71,17 +184,6 @@ def split_pass_at_k(policy: Counts, base: Counts, k: int, of_base: int) -> Float
         if draws:
             failed *= 1.0 - np.asarray(pass_at_k(n, c, draws))
     return 1.0 - failed
-
-
-def split_draws(policy: Counts, base: Counts, k: int) -> tuple[Floats, Floats]:
-    """(k + 1, questions), solve rates and pass@k of split draws, from all of the base to all of the policy.
-
-    They cost two models at use, and help where k answers are drawn; a greedy answer is one model's.
-    """
-    rates = [c / n for n, c in (policy, base)]
-    right = np.stack([(draws * rates[0] + (k - draws) * rates[1]) / k for draws in range(k + 1)])
-    solved = np.stack([split_pass_at_k(policy, base, k, k - draws) for draws in range(k + 1)])
-    return right, solved
 
 
 def _turns_left(first: Sequence[float], middle: Sequence[float], last: Sequence[float]) -> bool:

@@ -31,21 +31,14 @@ class EndpointConfig(Block):
         ..., description="The method, or base, on the other side of the comparison.", examples=["grpo"]
     )
     relation: Relation = Field(..., description="The claim: the method is higher, lower or equal.", examples=["higher"])
-    metric: Text = Field(..., description="A metric of tables/comparisons, such as pass@16.", examples=["pass@16"])
+    metric: Text = Field(
+        ...,
+        description="A metric of tables/comparisons, such as pass@16 after the last step, or accuracy_bought over all "
+        "evaluated steps (docs/statistics.md).",
+        examples=["accuracy_bought"],
+    )
     dataset: Text = Field(..., description="The evaluation set.", examples=["bird"])
     level: Text | None = Field(None, description="Only questions of this level; null: all.")
-    at_mean: float | None = Field(
-        None,
-        gt=0.0,
-        lt=1.0,
-        description="Compare trainings where their mean accuracy on the dataset first reaches this share, linear "
-        "between evaluated steps (docs/statistics.md); null: after the last step.",
-    )
-
-    @property
-    def measured(self) -> str:
-        """The metric's name in tables/comparisons."""
-        return self.metric if self.at_mean is None else f"{self.metric} at mean {self.at_mean:g}"
 
 
 class ClaimsConfig(Block):
@@ -53,6 +46,7 @@ class ClaimsConfig(Block):
 
     min_seeds: int = Field(3, ge=2, description="Fewest training seeds of each method that decide a claim.")
     margin: Positive = Field(0.05, description="Differences of proportions below it count as none (0.05: 5 points).")
+    margin_bought: Positive = Field(0.01, description="The same for accuracy bought (0.01: one point of accuracy).")
     margin_counts: Positive = Field(0.25, description="The same for counts per question, such as numbers of styles.")
     primary: tuple[EndpointConfig, ...] = Field(
         (),
@@ -84,6 +78,13 @@ class EvaluateConfig(Block):
     )
     against: tuple[str, ...] = Field(
         ("base", "grpo", "exp_only"), description="Baselines for other methods; each is compared with those before it."
+    )
+    frontier_from: float = Field(
+        0.7,
+        ge=0,
+        lt=1,
+        description="Least share of the base's pass@k, for the largest k, on the frontier: accuracy bought is the mean "
+        "gain of accuracy over kept shares from it to 1 (docs/statistics.md). Fix it before the first training.",
     )
     claims: ClaimsConfig = Field(ClaimsConfig(), description="How claims are decided.")
     roles: dict[str, Role] = Field(
