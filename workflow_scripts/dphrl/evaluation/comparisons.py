@@ -191,11 +191,13 @@ def _contrasts(members: Sequence[_Measured], names: Sequence[str]) -> _Contrasts
 def _rows(
     dataset: str, metric: str, contrasts: _Contrasts, config: EvaluateConfig, claimed: Sequence[tuple[str, str]]
 ) -> Iterator[dict[str, object]]:
-    """The comparisons of a metric."""
-    for method, other in _pairs(set(contrasts.values) - {*UNTRAINED}, config.against, claimed):
-        against = BASE_ITSELF if other == BASE and metric.startswith(_RATES) else other
-        if against in contrasts.values:
-            yield contrasts.row(dataset, metric, method, against)
+    """The comparisons of a metric. Shares of what the base solved have the base's own share on the other side."""
+    pairs = _pairs(set(contrasts.values) - {*UNTRAINED}, config.against, claimed)
+    if metric.startswith(_RATES):
+        pairs = ((method, BASE_ITSELF if other == BASE else other) for method, other in pairs)
+    for method, other in dict.fromkeys(pairs):
+        if other in contrasts.values:
+            yield contrasts.row(dataset, metric, method, other)
 
 
 def _pairs(
