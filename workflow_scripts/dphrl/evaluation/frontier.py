@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dphrl.evaluation.estimator import pass_at_k
 from dphrl.evaluation.interval import Floats, Questions
+from dphrl.evaluation.methods import MIXED, of_mixture
 from dphrl.evaluation.study import Policy, Study
 from dphrl.store.catalogue import SCHEMAS
 
@@ -60,20 +61,33 @@ def paths(study: Study) -> Iterator[Paths]:
     for level, part in study.levels:
         levels.setdefault(part.policies[0].key.dataset, []).append(level)
     for dataset, (base, *others) in by_dataset.items():
-        of_training: dict[tuple[str, int], list[Policy]] = {}
-        for policy in others:  # steps are ascending
-            of_training.setdefault(policy.key[:2], [base]).append(policy)
+        of_training = _of_trainings(base, others)
         k = base.up_to_n(study.config.k)[-1]
         questions = Questions(np.ones(base.rows.height), base.clusters)
         drawn = drawn_again(base, questions, study.seed)
-        for level in (None, *levels.get(dataset, [])):
-            inside = np.full(base.rows.height, True) if level is None else (base.rows["level"] == level).to_numpy()
+        scopes: list[str | None] = [None, *levels.get(dataset, [])]
+        for scope in scopes:
+            inside = np.full(base.rows.height, True) if scope is None else (base.rows["level"] == scope).to_numpy()
             if not (base.pass_at([k])[inside, 0] @ drawn[inside]).all():
                 continue
-            found = Paths(dataset, level, int(inside.sum()), questions)
+            found = Paths(dataset, scope, int(inside.sum()), questions)
             for (method, seed), path in of_training.items():
                 _follow(found, method, seed, path, k, inside, drawn, study.config.frontier_from)
             yield found
+
+
+def _of_trainings(base: Policy, others: Sequence[Policy]) -> dict[tuple[str, int], list[Policy]]:
+    """The base and the steps of each training; weights mixed with the base's are a path of their own, with its end."""
+    by_training: dict[tuple[str, int], list[Policy]] = {}
+    mixed: dict[tuple[str, int], list[Policy]] = {}
+    for policy in others:  # steps are ascending
+        method, seed = policy.key[:2]
+        if mixture := of_mixture(method):
+            mixed.setdefault((mixture[0], seed), [base]).append(policy)
+        else:
+            by_training.setdefault((method, seed), [base]).append(policy)
+    ends = {key: [*path, by_training[key][-1]] for key, path in mixed.items()}
+    return by_training | {(f"{method}_{MIXED}", seed): path for (method, seed), path in ends.items()}
 
 
 def frontier_table(measured: Sequence[Paths]) -> pl.DataFrame:

@@ -32,9 +32,12 @@ class Layout:
     def constraints(self) -> dict[str, str]:
         """Regular expressions for Snakemake's wildcards."""
         methods = "|".join(map(re.escape, self.config.methods)) or "(?!)"
-        untrained = "|".join(map(re.escape, [BASE.method, *self.config.replay, *map(str, self.checkpoints())]))
+        mixtures = [*map(str, self.mixtures())]
+        named = [BASE.method, *self.config.replay, *map(str, self.checkpoints()), *mixtures]
+        untrained = "|".join(map(re.escape, named))
         return {
             "policy": rf"({untrained}|({methods})-s\d+/step\d+)(/t\d+\.\d+)?",
+            "mixture": "|".join(map(re.escape, mixtures)) or "(?!)",
             "model": "|".join(map(re.escape, map(str, self.models()))) or "(?!)",
             "hub": "|".join(map(re.escape, self.hub_names())) or "(?!)",
             "dataset": "|".join(map(re.escape, self.config.datasets)),
@@ -47,9 +50,18 @@ class Layout:
         }
 
     def policies(self) -> list[PolicyName]:
-        """The evaluated policies: base, policies with recorded answers, checkpoints, policies of each training."""
+        """The evaluated policies: base, policies with recorded answers, checkpoints, those of trainings, mixtures."""
         untrained = dict.fromkeys([BASE.method, *self.config.replay])
-        return [*map(PolicyName, untrained), *self.checkpoints(), *self.trained()]
+        return [*map(PolicyName, untrained), *self.checkpoints(), *self.trained(), *self.mixtures()]
+
+    def mixtures(self) -> dict[PolicyName, tuple[PolicyName, float]]:
+        """Weights between the base and a policy at the end, or a checkpoint: that policy and its share."""
+        ends, shares = [*self.checkpoints(), *self._trained()], self.config.evaluate.mixtures
+        return {policy.mixed(share): (policy, share) for policy in ends for share in shares}
+
+    def mixture(self, wildcards: Mapping[str, str]) -> tuple[PolicyName, float]:
+        """The policy of a mixture, and its share."""
+        return next(mixed for name, mixed in self.mixtures().items() if str(name) == wildcards["mixture"])
 
     def checkpoints(self) -> dict[PolicyName, str]:
         """The folder of each model that the run evaluates and does not train (`checkpoints`)."""

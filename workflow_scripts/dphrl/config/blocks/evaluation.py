@@ -8,7 +8,16 @@ from dphrl.config.blocks.base import Block, Count, Positive, Text
 
 Relation = Literal["higher", "lower", "equal"]
 Role = Literal["in_domain", "cross_domain", "out_of_domain"]
+
+
+def _whole_percent(share: float) -> float:
+    if abs(100 * share - round(100 * share)) > 1e-9:
+        raise ValueError("expected whole per cents, such as 0.25")
+    return share
+
+
 _ASCENDING = AfterValidator(lambda numbers: tuple(sorted(set(numbers))))
+WholePercent = Annotated[float, Field(gt=0, lt=1), AfterValidator(_whole_percent)]
 PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama-math", "qwen-math"]
 
 
@@ -70,6 +79,12 @@ class EvaluateConfig(Block):
         description="Higher temperatures, for instance [1.3, 1.6]. After its last step each policy but the "
         "base and recorded answers is drawn at each of them too, and the report says whether that recovers lost "
         "coverage (docs/diagnose.md); []: none.",
+    )
+    mixtures: Annotated[tuple[WholePercent, ...], _ASCENDING] = Field(
+        (),
+        description="Shares of a policy in weights mixed with the base's, for instance [0.25, 0.5, 0.75]: a free "
+        "baseline. Each policy at its last step and each checkpoint is evaluated at each of them, as the method "
+        "<name>_m25 and so on; []: none.",
     )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
         {},
