@@ -1,15 +1,11 @@
 # Evaluation of each policy, prompt by prompt; weights between the base and a policy are policies of their own.
 
 
-def mixed_policy(ending):
-    return lambda wildcards: f"<results>/policies/{LAYOUT.mixture(wildcards)[0]}{ending}"
-
-
 rule mix:
     """The weights between the base and a policy (`evaluate.mixtures`): no training makes them."""
     input:
-        policy=mixed_policy(".json"),
-        weights=ancient(mixed_policy("")),
+        policy=lambda wildcards: f"{LAYOUT.mixed_weights(wildcards)}.json",
+        weights=ancient(LAYOUT.mixed_weights),
         base=BASE_POLICY,
         base_weights=ancient(BASE_WEIGHTS),
     output:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -81,20 +81,20 @@ class Layout:
 
     def trained(self) -> list[PolicyName]:
         """The evaluated policies of all trainings."""
-        return self._trained(self.config.train.eval_every)
+        return self._trained(self.config.train.evaluated)
 
     def segments(self) -> list[PolicyName]:
         """The policies at the end of every segment of every training."""
-        return self._trained(self.config.train.segment_steps)
+        every = self.config.train.segment_steps
+        return self._trained(lambda last: [*range(every, last, every), last])
 
-    def _trained(self, every: int | None = None) -> list[PolicyName]:
-        """The policies of all trainings after every `every` steps, and after the last one."""
-        policies = []
-        for method in self.config.methods:
-            last = self.config.steps(method)
-            steps = [*range(every or last, last, every or last), last]
-            policies += [PolicyName(method, seed, step) for seed, step in product(self.config.seeds(method), steps)]
-        return policies
+    def _trained(self, steps: Callable[[int], list[int]] = lambda last: [last]) -> list[PolicyName]:
+        """The policies of all trainings after these steps, a function of the last one."""
+        return [
+            PolicyName(method, seed, step)
+            for method in self.config.methods
+            for seed, step in product(self.config.seeds(method), steps(self.config.steps(method)))
+        ]
 
     def hotter(self) -> dict[str, tuple[PolicyName, float]]:
         """The policies at higher temperatures by their names in paths: all that are drawn but the base, in the end."""
@@ -110,6 +110,10 @@ class Layout:
     def sampled_weights(self, wildcards: Mapping[str, str]) -> str:
         """The folder of the policy that a job draws from, at whatever temperature."""
         return f"{self.root}/policies/{wildcards['policy'].partition('/t')[0]}"
+
+    def mixed_weights(self, wildcards: Mapping[str, str]) -> str:
+        """The folder of the policy in a mixture."""
+        return f"{self.root}/policies/{self.mixture(wildcards)[0]}"
 
     def shards(self, kind: str, policy: PolicyName, dataset: str) -> list[str]:
         """All shards of the "rollouts" or "verdicts" of an evaluation."""
@@ -153,7 +157,8 @@ class Layout:
         train = self.config.train
         older = range(train.segment_steps, end.step, train.segment_steps) if train.keep_state == "newest" else ()
         ends = [end._replace(step=step) for step in older]
-        unevaluated = [policy for policy in ends if policy.step % train.eval_every]
+        evaluated = train.evaluated(self.config.steps(end.method))
+        unevaluated = [policy for policy in ends if policy.step not in evaluated]
         states = [self._of_end("state", policy) for policy in ends]
         return states + [self._of_end("policy", policy) for policy in unevaluated]
 

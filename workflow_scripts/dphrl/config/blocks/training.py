@@ -72,7 +72,11 @@ class TrainConfig(Block):
         208, description="Training steps of methods without `steps`; a larger number continues a finished training."
     )
     segment_steps: Count = Field(26, description="Steps per job, which a crash can cost at most. Divides eval_every.")
-    eval_every: Count = Field(52, description="Steps between two policies that are saved and evaluated. Divides steps.")
+    eval_every: Count | tuple[Count, ...] = Field(
+        52,
+        description="Steps between two policies that are saved and evaluated, a divisor of steps; or the steps "
+        "themselves, such as [8, 16, 40]. The last step is always one.",
+    )
     keep_state: Literal["newest", "all"] = Field(
         "newest",
         description="newest: an optimizer state, or a policy that is not evaluated, is removed when the segment after "
@@ -113,6 +117,12 @@ class TrainConfig(Block):
     trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
         (), description="Live trackers of metrics, in addition to the parquet table; each needs its Python package."
     )
+
+    def evaluated(self, steps: int) -> list[int]:
+        """The steps of a training of so many steps whose policies are saved and evaluated, ascending."""
+        every = self.eval_every
+        chosen = range(every, steps, every) if isinstance(every, int) else every
+        return sorted({steps, *(step for step in chosen if step < steps)})
 
 
 DivergenceName = Literal["forward_kl", "js", "alpha", "js_definition", "reverse_kl"]
