@@ -163,6 +163,20 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
     assert found["stored_tokens"] == 6
 
 
+def test_the_coverage_gap_is_pass_at_k_of_the_rollouts_less_that_of_the_pre_samples() -> None:
+    def group(right: int, base_right: int, base_n: int) -> Group:
+        verdicts = [Verdict(place < right, float(place < right)) for place in range(4)]
+        prompt = OnlinePrompt("p", [1], False, {}, base_right, base_n)
+        return Group(prompt, [Completion([1], [0.0], "", "stop")] * 4, verdicts)
+
+    # pass@2 of 2 pre-samples and of 1 of 4 rollouts, 1/2: -1/2. The second loses nothing, the third has no pre-samples.
+    groups = [group(1, 1, 2), group(4, 2, 2), group(0, 0, 0)]
+    found = averages({**rollout_sums(groups), "refilled": 0})
+    assert found["coverage_gap"] == -1 / 4
+    # The standard deviation of -1/2 and 0 is sqrt(1/8).
+    assert found["coverage_gap_error"] == pytest.approx((1 / 8 / 2) ** 0.5)
+
+
 def test_the_share_of_constants_is_one_of_the_right_answers_that_were_executed() -> None:
     right = [Verdict(True, 1.0, reads) for reads in (True, False, True, True, None)]
     wrong = [Verdict(False, 0.0, False), Verdict(False, 0.5)]
