@@ -79,6 +79,14 @@ def _is_informative(group: Group) -> bool:
     return len({verdict.correct for verdict in group.verdicts}) == 2
 
 
+def test_a_group_is_informative_where_its_rewards_differ() -> None:
+    def group(*rewards: float) -> Group:
+        return Group(OnlinePrompt("p", [1], False, {}), [], [Verdict(reward == 1.0, reward) for reward in rewards])
+
+    groups = [group(1, 1), group(0, 0), group(0, 1), group(0.4, 0.0), group(0.4, 0.4)]
+    assert [of_rewards.is_informative for of_rewards in groups] == [False, False, True, True, False]
+
+
 def test_without_refills_a_step_keeps_what_it_drew() -> None:
     segment = _segment([], 9, 0)
     kept, left = segment.roll_out(1)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -61,24 +60,6 @@ def group_advantages(rewards: Tensor, std: bool = True) -> Tensor:
         advantages = advantages / (rewards.std(dim=1, keepdim=True) + _STD_EPSILON)
     equal = (rewards == rewards[:, :1]).all(dim=1, keepdim=True)
     return advantages.masked_fill(equal, 0.0)
-
-
-def informative(correct: Tensor) -> Tensor:
-    """Groups that dynamic sampling keeps: neither all right nor all wrong (DAPO, arXiv 2503.14476).
-
-    Args:
-        correct: bool (groups, responses per group), the binary verdicts, not shaped rewards.
-
-    Returns:
-        bool (groups,).
-
-    Raises:
-        ValueError: `correct` is not bool, or a group has fewer than two responses.
-    """
-    if correct.dtype != torch.bool:
-        raise ValueError(f"correct must be bool verdicts, got {correct.dtype}: shaped rewards do not count here")
-    _check_groups(correct, "correct")
-    return correct.any(dim=1) & ~correct.all(dim=1)
 
 
 def overlong_penalty(lengths: Tensor, max_tokens: int, buffer: int) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dphrl.config.blocks.training import TrainConfig
-from dphrl.objective.advantages import ScoredGroup, informative
+from dphrl.objective.advantages import ScoredGroup
 from dphrl.policy.requests import Completion, Request, sample_seed
 from dphrl.scoring.verdict import Verdict
 
@@ -44,8 +44,11 @@ class Group:
 
     @property
     def is_informative(self) -> bool:
-        """Whether its responses are neither all right nor all wrong."""
-        return bool(informative(torch.tensor([[bool(verdict.correct) for verdict in self.verdicts]])))
+        """Whether its rewards differ: without partial credit, neither all right nor all wrong (DAPO).
+
+        With partial credit GRPO trains on wrong answers that differ, so that dynamic sampling keeps these too.
+        """
+        return len({verdict.reward for verdict in self.verdicts}) > 1
 
 
 def scored_group(

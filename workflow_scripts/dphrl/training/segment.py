@@ -103,7 +103,7 @@ class Segment:
     def roll_out(self, step: int) -> tuple[list[Group], list[Group]]:
         """The groups that a step trains on, and the groups that dynamic sampling drops.
 
-        Dynamic sampling (DAPO): a group whose responses are all right or all wrong is replaced by the next informative
+        Dynamic sampling (DAPO): a group whose rewards are all equal is replaced by the next informative
         group of up to `dynamic_sampling_rounds` further rounds. If these bring too few, the first groups stay in their
         places, but are not trained on.
         """

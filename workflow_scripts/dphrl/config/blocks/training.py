@@ -231,8 +231,8 @@ class MethodConfig(Block):
     )
     dynamic_sampling_rounds: Whole = Field(
         0,
-        description="Dynamic sampling (DAPO): rounds of a step that replace the prompts whose responses are all "
-        "correct or all wrong by new ones; 0: it keeps them.",
+        description="Dynamic sampling (DAPO): rounds of a step that replace the prompts whose rewards are all equal by "
+        "new ones; without partial credit they are all right or all wrong. 0: it keeps them.",
     )
     overlong_buffer: Whole = Field(
         0, description="Soft overlong punishment (DAPO): last tokens over which the reward falls to -1; 0: none."
