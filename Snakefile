@@ -35,7 +35,7 @@ try:
     if workflow.is_main_process and any(method.functions for method in CONFIG.methods.values()):
         from dphrl.objective.user_functions import check_functions  # with torch, which takes seconds to import
 
-        check_functions(CONFIG.methods)
+        check_functions(CONFIG.methods, CONFIG.train.rollouts_per_prompt)
     check_folder(CONFIG, Path.cwd(), starts=workflow.is_main_process and not workflow.output_settings.dryrun)
     check_fits(CONFIG, Path.cwd())
 except ConfigError as error:

@@ -10,7 +10,7 @@ Here a policy (0.8, 0.2) goes back to the reference (0.5, 0.5). Its first diverg
     policy      0.8000 -> 0.5000
     advantages  [0.75, -0.25, -0.25, -0.25]
 
-docs/how-to/own-divergence.md says how a run uses and checks such functions.
+docs/how-to/own-divergence.md says how a run uses and checks such functions. remedies.py has published advantages.
 """
 
 # ruff: noqa: E741 (l is the paper's letter)
@@ -18,7 +18,8 @@ docs/how-to/own-divergence.md says how a run uses and checks such functions.
 import torch
 from torch import Tensor
 
-from dphrl.objective.user_functions import advantage_of, divergence_of
+from dphrl.objective.advantages import ScoredGroup
+from dphrl.objective.user_functions import divergence_of
 
 
 def hellinger(l: Tensor) -> Tensor:
@@ -26,9 +27,9 @@ def hellinger(l: Tensor) -> Tensor:
     return torch.expm1(l / 2).square()
 
 
-def centred(rewards: Tensor) -> Tensor:
-    """Reward less the mean of its group, for rewards (groups, responses per group)."""
-    return rewards - rewards.mean(dim=1, keepdim=True)
+def centred(group: ScoredGroup) -> Tensor:
+    """Rewards less their mean."""
+    return group.rewards - group.rewards.mean()
 
 
 def main() -> None:
@@ -45,8 +46,9 @@ def main() -> None:
         mean.backward()
         optimizer.step()
     print(f"policy      {start:.4f} -> {logits.softmax(0)[0].item():.4f}")
-    rewards = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
-    print(f"advantages  {advantage_of(f'{__file__}:centred')(rewards)[0].tolist()}")
+    right = torch.tensor([True, False, False, False])
+    group = ScoredGroup(right, right.double(), torch.ones(4), right, torch.arange(4), step=1)
+    print(f"advantages  {centred(group).tolist()}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,29 @@
-# Evaluation of each policy, prompt by prompt.
+# Evaluation of each policy, prompt by prompt; weights between the base and a policy are policies of their own.
+
+
+rule mix:
+    """The weights between the base and a policy (`evaluate.mixtures`): no training makes them."""
+    input:
+        policy=lambda wildcards: f"{LAYOUT.mixed_weights(wildcards)}.json",
+        weights=ancient(LAYOUT.mixed_weights),
+        base=BASE_POLICY,
+        base_weights=ancient(BASE_WEIGHTS),
+    output:
+        manifest="<results>/policies/{mixture}.json",
+        weights=directory("<results>/policies/{mixture}"),
+        timings="<timings>/policies/{mixture}.parquet",
+    log:
+        "<logs>/policies/{mixture}.log",
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 2000,
+        runtime=lambda wildcards, attempt: attempt * 60,
+    params:
+        code=code("mix.py"),
+        share=lambda wildcards: LAYOUT.mixture(wildcards)[1],
+    message:
+        "mixing the weights of {wildcards.mixture}"
+    script:
+        "../workflow_scripts/stages/mix.py"
 
 
 rule evaluate_policy:

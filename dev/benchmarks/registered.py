@@ -19,14 +19,14 @@ import altair as alt
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
-from registered_interval import Registered, at_mean, registered
+from registered_interval import Registered, at_mean, covered_at_mean, registered
 from scipy.stats import beta, false_discovery_control
 from world import RADIUS
 
-from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
-from dphrl.evaluation.comparisons import at_equal_mean
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.estimator import pass_at_k
-from dphrl.evaluation.interval import Estimate, Part, Questions, difference, holm, permutation_p
+from dphrl.evaluation.frontier import drawn_again
+from dphrl.evaluation.interval import Estimate, Part, Questions, difference, holm, over_trainings, permutation_p
 from dphrl.evaluation.methods import label
 from dphrl.evaluation.study import Policy, Study
 from dphrl.report import figures
@@ -263,45 +263,37 @@ def primary(counts: Counts, run: str) -> None:
 
 def key_secondary(counts: Counts) -> None:
     """Equal mean, and the reverse KL, by Holm."""
-    ends = tuple(
-        EndpointConfig(
-            method=method,
-            against=against,
-            relation="higher",
-            metric="pass@16",
-            dataset="in_domain",
-            level="ambiguous",
-            at_mean=EQUAL,
-        )
-        for method, against in GAINS
-    )
-    config = EvaluateConfig(datasets=("in_domain",), claims=ClaimsConfig(primary=ends))
-    study = counts.study("demo-full-paths", config)
-    values = _on_lines(study)
+    study = counts.study("demo-full-paths", EvaluateConfig(datasets=("in_domain",)))
+    inside, paths = _paths(study)
+    base = study.policies[0]
+    drawn = drawn_again(base, Questions(np.ones(len(inside))), study.seed)
+    values = {
+        method: np.stack([at_mean(path, inside, K, EQUAL) for path in of_method]) for method, of_method in paths.items()
+    } | {"base": np.zeros((1, len(inside)))}
+    again = {
+        method: np.stack([covered_at_mean(path, drawn, inside, K, EQUAL) for path in of_method])
+        for method, of_method in paths.items()
+    }
     measured = []
-    for row, pair in zip(at_equal_mean(study).iter_rows(named=True), GAINS, strict=True):
-        at_mean_now = Estimate(
-            row["difference"],
-            Part(row["error_trainings"], row["freedom_trainings"]),
-            Part(row["error_questions"], row["freedom_questions"]),
-        )
-        measured.append(both(values, *pair)._replace(now=at_mean_now))
+    for pair in GAINS:
+        ours, theirs = (again[method] for method in pair)
+        gaps = ours.mean(axis=0) - theirs.mean(axis=0)
+        over_questions = Part(float(gaps[1:].std(ddof=1)), len(inside) - 1.0)
+        now = Estimate(float(gaps[0]), over_trainings(ours[:, 0], theirs[:, 0]), over_questions)
+        measured.append(both(values, *pair)._replace(now=now))
     measured.append(counts.difference(Contrast("demo-full", "covered", "ambiguous", "dph_f", "rkl_k2")))
     names = [f"{label(method)} - {label(against)} at equal mean" for method, against in GAINS]
     contrasts([*names, f"DPH-F - {label('rkl_k2')}"], measured, "Holm")
 
 
-def _on_lines(study: Study) -> dict[str, Floats]:
-    """(trainings, questions) values at equal mean by method, as they were registered."""
+def _paths(study: Study) -> tuple[NDArray[np.bool_], dict[str, list[list[Policy]]]]:
+    """Which questions are ambiguous; by method the base and the steps of each training."""
     base, *others = study.policies
-    inside, paths = (base.rows["level"] == "ambiguous").to_numpy(), dict[str, dict[int, list[Policy]]]()
-    for policy in others:
+    paths: dict[str, dict[int, list[Policy]]] = {}
+    for policy in others:  # steps are ascending
         paths.setdefault(policy.key.method, {}).setdefault(policy.key.seed, [base]).append(policy)
-    values = {
-        method: np.stack([at_mean(path, inside, K, EQUAL) for path in of_method.values()])
-        for method, of_method in paths.items()
-    }
-    return {**values, "base": np.zeros((1, len(inside)))}
+    inside = (base.rows["level"] == "ambiguous").to_numpy()
+    return inside, {method: [*of_method.values()] for method, of_method in paths.items()}
 
 
 def secondary(counts: Counts) -> None:

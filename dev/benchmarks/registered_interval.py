@@ -124,3 +124,23 @@ def at_mean(path: Sequence[Policy], inside: NDArray[np.bool_], k: int, target: f
     value = float(at @ covered)
     on_line = inside / inside.mean() * (at @ solved - value) - slope * (at @ right - at @ means)
     return np.asarray(value + on_line)
+
+
+def covered_at_mean(path: Sequence[Policy], drawn: Floats, inside: NDArray[np.bool_], k: int, target: float) -> Floats:
+    """(draws,), pass@k over the questions `inside` where accuracy over all questions first reaches `target`.
+
+    A path that never reaches it counts at the step with its highest mean.
+
+    Args:
+        path: the base, then the steps of a training.
+        drawn: (questions, draws), how often each question is drawn.
+    """
+    means = np.stack([policy.solve_rates for policy in path]) @ drawn / drawn.sum(axis=0)
+    solved = np.stack([policy.pass_at([k])[inside, 0] for policy in path]) @ drawn[inside] / drawn[inside].sum(axis=0)
+    reached, draws = means >= target, np.arange(drawn.shape[1])
+    end = np.where(reached.any(axis=0), reached.argmax(axis=0), 1 + means[1:].argmax(axis=0))
+    start = np.maximum(end - 1, 0)
+    rise = means[end, draws] - means[start, draws]
+    on_line = reached.any(axis=0) & (end > 0)
+    share = np.divide(target - means[start, draws], rise, out=np.ones(len(draws)), where=on_line)
+    return np.asarray(solved[start, draws] + share * (solved[end, draws] - solved[start, draws]))

@@ -44,6 +44,7 @@ MATHS = {"task": "math", "source": "x.jsonl"}
         ("train", {"tis_cap": 2.0, "top_p": 0.9, "dtype": "float32"}, "train.tis_cap", "train.top_p 1"),
         ("train.segment_steps", 15, "train.segment_steps", "a divisor of train.eval_every = 40"),
         ("train.eval_every", 80, "train.eval_every", "train.steps = 40"),
+        ("train.eval_every", [8, 48], "train.eval_every", "up to train.steps = 40"),
         ("train.prompts_per_step", 15, "train.mini_batches", "train.prompts_per_step = 15"),
         ("train.rehearsal_per_step", 31, "train.mini_batches", "train.rehearsal_per_step = 31"),
         ("hardware.ranks", 3, "hardware.ranks", "a divisor of train.prompts_per_step / train.mini_batches"),

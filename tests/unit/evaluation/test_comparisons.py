@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.against_base import keep_explore
-from dphrl.evaluation.comparisons import at_equal_mean, comparisons
+from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.interval import holm
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
@@ -230,76 +230,3 @@ def test_holm_lowers_no_p_value_and_keeps_their_order(p):
     assert (corrected >= np.array(p)).all()
     assert (corrected <= np.minimum(np.array(p) * len(p), 1.0)).all()
     assert (np.diff(corrected[np.argsort(p)]) >= 0).all()
-
-
-LEVELS = ["hard", "hard", "easy", "easy"]
-
-
-def counted(method, seed, step, right, levels=LEVELS, samples=4):
-    """A policy of whose samples of each question so many are right."""
-    correct = np.arange(samples) < np.array(right)[:, None]
-    return made_evaluations.evaluation(correct, method, "d", seed, step).with_columns(level=pl.Series(levels))
-
-
-def at_mean(*policies, mean, level, k=4):
-    endpoint = EndpointConfig(
-        method="dph_f", against="grpo", relation="higher", metric=f"pass@{k}", dataset="d", level=level, at_mean=mean
-    )
-    config = EvaluateConfig(k=(1, k), claims=ClaimsConfig(primary=(endpoint, endpoint)))
-    return at_equal_mean(Study.from_evaluations(pl.concat(policies), config, 1))
-
-
-PATHS = (
-    counted("base", 0, 0, [1, 1, 2, 2]),  # mean 6/16
-    counted("dph_f", 1, 8, [2, 1, 3, 4]),  # 10/16
-    counted("dph_f", 1, 16, [4, 0, 4, 4]),  # 12/16
-    counted("grpo", 1, 8, [0, 3, 4, 4]),  # 11/16
-    counted("grpo", 1, 16, [0, 0, 4, 4]),  # 8/16
-)
-
-
-@pytest.mark.parametrize(
-    ("mean", "level", "expected"),
-    [
-        # DPH-F half-way between its steps, hard pass@4 (1 + 1/2) / 2; GRPO at step 8, 1/2.
-        (11 / 16, "hard", 3 / 4 - 1 / 2),
-        # The same over all questions: (1 + 3/4) / 2 and 3/4.
-        (11 / 16, None, 7 / 8 - 3 / 4),
-        # DPH-F half-way from the base to step 8: 1. GRPO 2/5 of the way: 3/5 + 2/5 * 1/2.
-        (8 / 16, "hard", 1 - 4 / 5),
-        # DPH-F at its last step. GRPO never gets there and counts at its highest mean, step 8.
-        (12 / 16, "hard", 1 / 2 - 1 / 2),
-        # Both are there before training.
-        (6 / 16, "hard", 0.0),
-    ],
-)
-def test_pass_at_k_at_equal_mean_is_on_the_line_between_two_steps(mean, level, expected):
-    row = at_mean(*PATHS, mean=mean, level=level).row(0, named=True)
-    assert row["difference"] == pytest.approx(expected)
-    assert (row["metric"], row["level"], row["prompts"]) == (f"pass@4 at mean {mean:g}", level, 2 if level else 4)
-    assert row["seeds"] == row["seeds_against"] == 1
-
-
-def test_the_interval_at_equal_mean_holds_the_chance_of_the_questions_in_the_mean_too():
-    """Coverage of 95 % intervals over questions, from which the place on the line is estimated as well."""
-    drawn, runs, questions, target = np.random.default_rng(3), 100, 300, 0.55
-    # Mean accuracy, and share of questions with right samples: pass@16, as these then have 8 or more of 16.
-    made = {("base", 0): (0.45, 0.9), ("dph_f", 8): (0.6, 0.8), ("grpo", 8): (0.65, 0.7)}
-
-    def on_line(method):
-        (low, before), (high, after) = made["base", 0], made[method, 8]
-        return before + (target - low) / (high - low) * (after - before)
-
-    truth, hits = on_line("dph_f") - on_line("grpo"), 0
-    for _ in range(runs):
-        rank = drawn.random(questions)  # the same questions are hard for all policies
-        policies = [
-            counted(
-                method, min(step, 1), step, (rank < covered) * drawn.binomial(16, mean / covered, questions),
-                ["all"] * questions, 16
-            )
-            for (method, step), (mean, covered) in made.items()
-        ]  # fmt: skip
-        row = at_mean(*policies, mean=target, level="all", k=16).row(0, named=True)
-        hits += row["low"] <= truth <= row["high"]
-    assert 0.9 <= hits / runs <= 0.99

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dphrl.objective import policy_loss
-from dphrl.objective.advantages import group_advantages, informative, overlong_penalty
+from dphrl.objective.advantages import group_advantages, overlong_penalty
 from dphrl.objective.importance import mismatch, tis_weights
 
 F64 = torch.float64
@@ -40,27 +40,14 @@ def test_advantages_are_centred_within_their_own_group(rewards: list[list[float]
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 1), (2, 2, 2)])
-def test_advantages_and_selection_need_groups(shape: tuple[int, ...]) -> None:
+def test_advantages_need_groups(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"rewards must be .* at least 2 responses"):
         group_advantages(torch.zeros(shape))
-    with pytest.raises(ValueError, match=r"correct must be .* at least 2 responses"):
-        informative(torch.zeros(shape, dtype=torch.bool))
 
 
 def test_without_std_the_advantage_is_the_centred_reward() -> None:
     rewards = torch.tensor([[1, 0, 0, 0], [0.1, 0.1, 0.1, 0.1]], dtype=torch.float32)
     assert group_advantages(rewards, std=False).tolist() == [[0.75, -0.25, -0.25, -0.25], [0.0] * 4]
-
-
-def test_informative_groups_are_neither_all_right_nor_all_wrong() -> None:
-    correct = torch.tensor([[1, 1, 1], [0, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=torch.bool)
-    assert informative(correct).tolist() == [False, False, True, True]
-    assert informative(torch.zeros(0, 4, dtype=torch.bool)).tolist() == []
-
-
-def test_shaped_rewards_do_not_decide_what_is_informative() -> None:
-    with pytest.raises(ValueError, match=r"bool verdicts, got torch\.float32"):
-        informative(torch.tensor([[0.8, 0.4]]))
 
 
 def test_overlong_penalty_falls_over_the_buffer() -> None:

@@ -7,6 +7,7 @@ import torch
 
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.config.errors import ConfigError
+from dphrl.objective.advantages import ScoredGroup
 from dphrl.objective.divergences import divergence
 from dphrl.objective.user_functions import advantage_of, check_functions, divergence_of
 
@@ -35,20 +36,20 @@ def mixed(l: Tensor) -> Tensor:
 def summed(l: Tensor) -> Tensor:
     return l.square().sum()
 
-def centred(rewards: Tensor) -> Tensor:
-    return rewards - rewards.mean(dim=1, keepdim=True)
+def centred(group, scale=1.0):
+    return scale * (group.rewards - group.rewards.mean())
 
-def flat(rewards: Tensor) -> Tensor:
-    return rewards.flatten()
+def column(group):
+    return group.rewards[:, None]
 
-def unbounded(rewards: Tensor) -> Tensor:
-    return rewards / rewards.std(dim=1, keepdim=True)
+def unbounded(group):
+    return group.rewards / group.rewards.std()
 
-def random(rewards: Tensor) -> Tensor:
-    return torch.rand_like(rewards)
+def random(group):
+    return torch.rand(len(group.rewards))
 
-def across(rewards: Tensor) -> Tensor:
-    return rewards - rewards.mean()
+def punishing(group):
+    return group.rewards - 1.0
 
 constant = 3
 """
@@ -100,24 +101,25 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         divergence_of(f"{tmp_path}/other.py:f", 3.0)
 
 
-def test_advantages_are_the_function_of_the_rewards(file: Path) -> None:
-    rewards = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
-    assert advantage_of(f"{file}:centred")(rewards).tolist() == [[0.75, -0.25, -0.25, -0.25]]
-    assert rewards.tolist() == [[1.0, 0.0, 0.0, 0.0]]
+def test_advantages_are_the_function_of_the_group_with_the_settings_of_the_method(file: Path) -> None:
+    method = MethodConfig(advantage=f"{file}:centred", advantage_settings={"scale": 2})
+    right = torch.tensor([True, False, False, False])
+    group = ScoredGroup(right, right.double(), torch.ones(4), right, torch.arange(4), step=1)
+    assert advantage_of(method, 4)(group).tolist() == [1.5, -0.5, -0.5, -0.5]
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("flat", r"expected advantages of the shape \(4, 4\), found \(16,\)"),
+        ("column", r"expected advantages of the shape \(4,\), found \(4, 1\)"),
         ("unbounded", "an advantage is not finite"),
-        ("random", "two calls with the same rewards give other advantages"),
-        ("across", "advantages of a group depend on other groups"),
+        ("random", "two calls with one group give other advantages"),
+        ("punishing", "set dynamic_sampling_rounds to 0"),
     ],
 )
 def test_advantages_that_cannot_be_trained_with_are_refused(file: Path, name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        advantage_of(f"{file}:{name}")
+        advantage_of(MethodConfig(advantage=f"{file}:{name}", dynamic_sampling_rounds=1), 4)
 
 
 def test_every_function_that_a_training_would_refuse_is_named_with_its_key(file: Path) -> None:
@@ -128,7 +130,7 @@ def test_every_function_that_a_training_would_refuse_is_named_with_its_key(file:
         "built_in": MethodConfig(divergence="js"),
     }
     with pytest.raises(ConfigError) as raised:
-        check_functions(methods)
+        check_functions(methods, 4)
     assert [problem.path for problem in raised.value.problems] == [
         "methods.detached.divergence",
         "methods.random.advantage",
@@ -138,4 +140,4 @@ def test_every_function_that_a_training_would_refuse_is_named_with_its_key(file:
 def test_an_error_of_the_file_is_shown(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("import no_such_module\n")
     with pytest.raises(ConfigError, match="No module named 'no_such_module'"):
-        check_functions({"mine": MethodConfig(advantage=f"{tmp_path}/broken.py:f")})
+        check_functions({"mine": MethodConfig(advantage=f"{tmp_path}/broken.py:f")}, 4)

@@ -8,7 +8,7 @@ import pytest
 
 from dphrl.config import slices
 from dphrl.config.load import load_config
-from dphrl.store.kinds import kind_of
+from dphrl.store.kinds import KINDS, kind_of
 from dphrl.store.layout import Layout
 from dphrl.store.policy_names import BASE, PolicyName
 
@@ -117,6 +117,32 @@ def test_a_method_trains_with_the_first_of_the_seeds() -> None:
     assert layout.draws() == ["main"]
     more = _layout(methods=methods | {"dph_f": {"divergence": "forward_kl"}})
     assert slices.train(layout.config, "dph_f") == slices.train(more.config, "dph_f")
+
+
+def test_the_evaluated_steps_may_be_a_list() -> None:
+    train = {"steps": 8, "segment_steps": 2, "eval_every": [2, 6], "seeds": [1]}
+    layout = _layout(train=train, methods={"grpo": {"rollout_on": "all"}})
+    assert [str(policy) for policy in layout.trained()] == ["grpo-s1/step2", "grpo-s1/step6", "grpo-s1/step8"]
+    # The states before the running segment, and the policy that is not evaluated.
+    removed = layout.superseded(PolicyName("grpo", 1, 8))
+    assert removed == [
+        *(f"results/run/states/grpo-s1/step{step}.json" for step in (2, 4, 6)),
+        "results/run/policies/grpo-s1/step4.json",
+    ]
+
+
+def test_weights_mixed_with_the_base_are_policies_of_the_end_and_of_checkpoints() -> None:
+    layout = _layout(
+        methods={"grpo": {"rollout_on": "all", "seeds": 1}},
+        checkpoints={"trl": ["out/1"]},
+        evaluate={"datasets": ["train"], "mixtures": [0.5, 0.25]},
+    )
+    names = ["trl_m25-s1/step0", "trl_m50-s1/step0", "grpo_m25-s1/step8", "grpo_m50-s1/step8"]
+    assert [str(policy) for policy in layout.mixtures()] == names
+    assert [str(policy) for policy in layout.policies()][-4:] == names
+    assert layout.mixture({"mixture": "grpo_m25-s1/step8"}) == (PolicyName("grpo", 1, 8), 0.25)
+    assert re.fullmatch(layout.constraints()["policy"], "grpo_m25-s1/step8")
+    assert kind_of("policies/grpo_m25-s1/step8.json") == KINDS["policy"]
 
 
 def test_a_list_of_checkpoints_is_one_method_with_seeds_and_a_place_is_one_policy() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +59,7 @@ def test_in_bfloat16_each_mini_batch_is_computed_alone_as_in_its_update(
     unused: Any = None
     chosen = MethodConfig(rollout_on="all", **method)
     segment = Segment(trainer, unused, [], None, likes_even, config, chosen, seed=1)
-    examples = segment.examples(GROUPS)
+    examples = segment.examples(GROUPS, 1)
     assert trainer.calls == expected
     known = 0 if method else 2
     assert [example.old for example in examples[:known]] == [None] * known
@@ -66,10 +68,29 @@ def test_in_bfloat16_each_mini_batch_is_computed_alone_as_in_its_update(
     ]
 
 
+def test_an_advantage_gets_what_it_needs_of_base_verdicts_and_log_probs(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "def seen(group):\n"
+        "    of_base = group.base_right / group.base_n\n"
+        "    return group.logprobs - 2 * group.reference + of_base + 10 * group.correct + group.step\n"
+    )
+    trainer: Any = Passes()
+    unused: Any = None
+    method = MethodConfig(advantage=f"{file}:seen", advantage_needs=("base", "logprobs", "reference"))
+    config = TrainConfig(prompts_per_step=4, rollouts_per_prompt=2, mini_batches=1)
+    groups = [replace(group, prompt=replace(group.prompt, base_right=2, base_n=8)) for group in GROUPS]
+    examples = Segment(trainer, unused, [], None, likes_even, config, method, seed=1).examples(groups, 3)
+    # Each response of prompt i has the log-probs 5 + i and 5 + i; its first response is right.
+    expected = [-2.0 * (5 + i) + 0.25 + 10 * (j == 0) + 3 for i in range(4) for j in range(2)]
+    assert [example.advantage for example in examples] == expected
+    assert all(example.old is not None and example.reference is not None for example in examples)
+
+
 def test_a_single_mini_batch_needs_no_further_pass() -> None:
     trainer: Any = Passes()
     unused: Any = None
     config = TrainConfig(prompts_per_step=4, rollouts_per_prompt=2, mini_batches=1)
     segment = Segment(trainer, unused, [], None, likes_even, config, MethodConfig(rollout_on="all"), seed=1)
-    assert all(example.old is None for example in segment.examples(GROUPS))
+    assert all(example.old is None for example in segment.examples(GROUPS, 1))
     assert trainer.calls == []

@@ -79,6 +79,14 @@ def _is_informative(group: Group) -> bool:
     return len({verdict.correct for verdict in group.verdicts}) == 2
 
 
+def test_a_group_is_informative_where_its_rewards_differ() -> None:
+    def group(*rewards: float) -> Group:
+        return Group(OnlinePrompt("p", [1], False, {}), [], [Verdict(reward == 1.0, reward) for reward in rewards])
+
+    groups = [group(1, 1), group(0, 0), group(0, 1), group(0.4, 0.0), group(0.4, 0.4)]
+    assert [of_rewards.is_informative for of_rewards in groups] == [False, False, True, True, False]
+
+
 def test_without_refills_a_step_keeps_what_it_drew() -> None:
     segment = _segment([], 9, 0)
     kept, left = segment.roll_out(1)
@@ -161,6 +169,20 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
     assert (found["divergence"], found["rollout_divergence"], found["off_policy_capped"]) == (0.5, 0.1, 0.2)
     assert found["rehearsal_token_ratio"] == 0.6
     assert found["stored_tokens"] == 6
+
+
+def test_the_coverage_gap_is_pass_at_k_of_the_rollouts_less_that_of_the_pre_samples() -> None:
+    def group(right: int, base_right: int, base_n: int) -> Group:
+        verdicts = [Verdict(place < right, float(place < right)) for place in range(4)]
+        prompt = OnlinePrompt("p", [1], False, {}, base_right, base_n)
+        return Group(prompt, [Completion([1], [0.0], "", "stop")] * 4, verdicts)
+
+    # pass@2 of 2 pre-samples and of 1 of 4 rollouts, 1/2: -1/2. The second loses nothing, the third has no pre-samples.
+    groups = [group(1, 1, 2), group(4, 2, 2), group(0, 0, 0)]
+    found = averages({**rollout_sums(groups), "refilled": 0})
+    assert found["coverage_gap"] == -1 / 4
+    # The standard deviation of -1/2 and 0 is sqrt(1/8).
+    assert found["coverage_gap_error"] == pytest.approx((1 / 8 / 2) ** 0.5)
 
 
 def test_the_share_of_constants_is_one_of_the_right_answers_that_were_executed() -> None:

@@ -148,8 +148,14 @@ def _training(config: Config) -> Iterator[Condition]:
     yield len(set(train.seeds)) == len(train.seeds), "train.seeds", train.seeds, "each seed once"
     allowed = "null, or train.top_p 1 and train.temperature 1: pi_old and pi_sampler must be the same softmax"
     yield train.tis_cap is None or train.top_p == train.temperature == 1, "train.tis_cap", train.tis_cap, allowed
-    yield _divides("train.eval_every", train.eval_every, "train.steps", train.steps)
-    yield _divides("train.segment_steps", train.segment_steps, "train.eval_every", train.eval_every)
+    every = train.eval_every
+    if isinstance(every, int):
+        yield _divides("train.eval_every", every, "train.steps", train.steps)
+        yield _divides("train.segment_steps", train.segment_steps, "train.eval_every", every)
+    else:
+        whole = all(step <= train.steps and step % train.segment_steps == 0 for step in every)
+        allowed = f"multiples of train.segment_steps = {train.segment_steps} up to train.steps = {train.steps}"
+        yield whole, "train.eval_every", list(every), allowed
     yield _divides("train.mini_batches", train.mini_batches, "train.prompts_per_step", train.prompts_per_step)
     if any(method.rehearses for method in config.methods.values()):
         yield _divides("train.mini_batches", train.mini_batches, "train.rehearsal_per_step", train.rehearsal_per_step)

@@ -134,7 +134,7 @@ def tables(config: Config) -> Blocks:
     """For the tables over all policies."""
     chosen = config.evaluate
     rules = {"against": list(chosen.against), "claims": chosen.claims, "roles": config.roles}
-    return canonical({"evaluate": {"k": list(chosen.k), **rules}})
+    return canonical({"evaluate": {"k": list(chosen.k), "frontier_from": chosen.frontier_from, **rules}})
 
 
 def paper(config: Config) -> Blocks:

@@ -33,6 +33,16 @@ _WORDS: dict[str, dict[Relation, str]] = {
         "lower": "solves less of what the base did not than",
         "equal": "solves as much of what the base did not as",
     },
+    "accuracy_bought": {
+        "higher": "buys more accuracy for the coverage that it loses than",
+        "lower": "buys less accuracy for the coverage that it loses than",
+        "equal": "buys as much accuracy for the coverage that it loses as",
+    },
+    "accuracy_bought_split": {
+        "higher": "buys more accuracy for the coverage that it loses, with draws split with the base, than",
+        "lower": "buys less accuracy for the coverage that it loses, with draws split with the base, than",
+        "equal": "buys as much accuracy for the coverage that it loses, with draws split with the base, as",
+    },
     "distinct_styles": {
         "higher": "shows more styles per question than",
         "lower": "shows fewer styles per question than",
@@ -150,7 +160,7 @@ def claims_of_run(endpoints: tuple[EndpointConfig, ...], elsewhere: Collection[s
         Claim(
             endpoint.method,
             endpoint.relation,
-            endpoint.measured,
+            endpoint.metric,
             endpoint.against,
             None,
             REGISTERED,
@@ -251,6 +261,8 @@ def _estimate(row: Mapping[str, Any]) -> Estimate:
 
 
 def _margin(row: Mapping[str, Any], rules: ClaimsConfig) -> float:
+    if row["metric"].startswith("accuracy_bought"):
+        return rules.margin_bought
     return rules.margin_counts if row["metric"].startswith("distinct_") else rules.margin
 
 

@@ -1,16 +1,16 @@
 """Comparisons between methods on the same questions, each with one interval over trainings and questions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from dphrl.config.blocks.evaluation import EndpointConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
 from dphrl.evaluation.claims import claims_of_run
 from dphrl.evaluation.estimator import maj_at_k
+from dphrl.evaluation.frontier import Paths
 from dphrl.evaluation.interval import (
     LEVEL,
     Estimate,
@@ -28,8 +28,6 @@ from dphrl.evaluation.study import Policy, PolicyKey, Study
 from dphrl.store.catalogue import SCHEMAS
 
 _RATES = ("keep@", "explore@")
-# How often the questions are drawn again at equal mean.
-_DRAWS = 500
 
 
 @dataclass(frozen=True)
@@ -74,75 +72,28 @@ def comparisons(study: Study) -> pl.DataFrame:
     return _corrected(SCHEMAS["comparisons"].frame(rows))
 
 
-def at_equal_mean(study: Study) -> pl.DataFrame:
-    """The registered comparisons of pass@k at equal mean accuracy (`evaluate.claims.primary`, key at_mean).
+def of_frontiers(study: Study, measured: Sequence[Paths]) -> pl.DataFrame:
+    """Differences in the accuracy bought, with and without split draws, as "comparisons_levels"; level null for all.
 
-    Each training counts where its mean accuracy over all questions first reaches `at_mean`, with its pass@k there. Both
-    are linear between evaluated steps, from the base at step 0. A training that never reaches it counts at the step
-    with its highest mean. Another draw of questions can move the place on the line to another segment, so their
-    standard error is that of 500 draws with replacement within each level.
-
-    Returns:
-        The table "comparisons_levels"; level is null for an endpoint over all questions. Its metric is
-        `EndpointConfig.measured`.
+    The error of questions is the standard deviation over questions drawn again, with x, y and the base's coverage
+    computed again.
     """
+    claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(study.config.claims.primary)})
     rows: list[dict[str, object]] = []
-    for endpoint in study.config.claims.primary:
-        # The table of claims refuses a metric that was not measured.
-        if endpoint.at_mean is not None and endpoint.metric.startswith("pass@"):
-            rows += _at_mean(study, endpoint, endpoint.at_mean)
-    table = SCHEMAS["comparisons_levels"].frame(rows).unique(maintain_order=True)
-    table = table.with_columns(p_holm=_holm.over("level", "dataset", "metric"))
+    for found in measured:
+        for metric, bought in found.bought.items():
+            values = {BASE: np.zeros((1, 1)), **bought}
+            for method, other in _pairs(bought, study.config.against, claimed):
+                if other in values:
+                    ours, theirs = values[method], values[other]
+                    gaps = ours.mean(axis=0) - theirs.mean(axis=0)
+                    over_questions = Part(float(gaps[1:].std(ddof=1)), found.questions.units - 1.0)
+                    sides = (method, ours[:, 0]), (other, theirs[:, 0])
+                    estimate = Estimate(float(gaps[0]), over_trainings(ours[:, 0], theirs[:, 0]), over_questions)
+                    row = _row(found.dataset, metric, *sides, estimate, [found.questions])
+                    rows.append({"level": found.level, "prompts": found.prompts, **row})
+    table = SCHEMAS["comparisons_levels"].frame(rows).with_columns(p_holm=_holm.over("level", "dataset", "metric"))
     return table.with_columns(pl.selectors.float().fill_nan(None))
-
-
-def _at_mean(study: Study, endpoint: EndpointConfig, target: float) -> Iterator[dict[str, object]]:
-    """The row of an endpoint, if both methods were evaluated."""
-    base, *others = (policy for policy in study.policies if policy.key.dataset == endpoint.dataset)
-    level = base.rows["level"] if "level" in base.rows.columns else pl.repeat(None, base.rows.height, eager=True)
-    inside = np.full(base.rows.height, True) if endpoint.level is None else (level == endpoint.level).to_numpy()
-    # Steps are ascending.
-    paths: dict[str, dict[int, list[Policy]]] = {}
-    for policy in others:
-        paths.setdefault(policy.key.method, {}).setdefault(policy.key.seed, [base]).append(policy)
-    if not {endpoint.method, endpoint.against} <= paths.keys():
-        return
-    generator, strata = np.random.default_rng(study.seed), level.rank("dense").fill_null(0).to_numpy()
-    drawn = np.zeros((base.rows.height, _DRAWS + 1))
-    drawn[:, 0] = 1.0
-    for stratum in np.unique(strata):
-        here = np.flatnonzero(strata == stratum)
-        drawn[here, 1:] = generator.multinomial(len(here), np.full(len(here), 1 / len(here)), _DRAWS).T
-    k = int(endpoint.metric.removeprefix("pass@"))
-    ours, theirs = (
-        np.stack([_covered(path, drawn, inside, k, target) for path in paths[method].values()])
-        for method in (endpoint.method, endpoint.against)
-    )
-    gaps = ours.mean(axis=0) - theirs.mean(axis=0)
-    over_questions = Part(float(gaps[1:].std(ddof=1)), base.rows.height - 1.0)
-    estimate = Estimate(float(gaps[0]), over_trainings(ours[:, 0], theirs[:, 0]), over_questions)
-    sides = (endpoint.method, ours[:, 0]), (endpoint.against, theirs[:, 0])
-    row = _row(endpoint.dataset, endpoint.measured, *sides, estimate, [Questions(np.ones(base.rows.height))])
-    yield {"level": endpoint.level, "prompts": int(inside.sum()), **row}
-
-
-def _covered(path: Sequence[Policy], drawn: Floats, inside: NDArray[np.bool_], k: int, target: float) -> Floats:
-    """(draws,), pass@k over the questions `inside` where accuracy over all questions first reaches `target`.
-
-    Args:
-        path: the base, then the steps of a training.
-        drawn: (questions, draws), how often each question is drawn.
-    """
-    means = np.stack([policy.solve_rates for policy in path]) @ drawn / drawn.sum(axis=0)
-    solved = np.stack([policy.pass_at([k])[inside, 0] for policy in path]) @ drawn[inside] / drawn[inside].sum(axis=0)
-    reached, draws = means >= target, np.arange(drawn.shape[1])
-    end = np.where(reached.any(axis=0), reached.argmax(axis=0), 1 + means[1:].argmax(axis=0))
-    start = np.maximum(end - 1, 0)
-    rise = means[end, draws] - means[start, draws]
-    # A path that never reaches the target, or starts above it, counts at an evaluated step.
-    on_line = reached.any(axis=0) & (end > 0)
-    share = np.divide(target - means[start, draws], rise, out=np.ones(len(draws)), where=on_line)
-    return np.asarray(solved[start, draws] + share * (solved[end, draws] - solved[start, draws]))
 
 
 def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
@@ -210,15 +161,24 @@ def _rows(dataset: str, name: str, metrics: Sequence[_Metric], config: EvaluateC
             values[method] = [np.stack([metric.values[method][seed] for seed in sorted(seeds)]) for metric in metrics]
     questions = [metric.questions for metric in metrics]
     claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(config.claims.primary)})
-    against = config.against
-    for method in sorted(set(values) - {*UNTRAINED}):
-        before = against[: against.index(method)] if method in against else against
-        others = dict.fromkeys([*before, *(theirs for ours, theirs in claimed if ours == method)])
-        if name.startswith(_RATES):
-            others = dict.fromkeys(BASE_ITSELF if other == BASE else other for other in others)
-        for other in (each for each in others if each in values):
+    pairs = _pairs(set(values) - {*UNTRAINED}, config.against, claimed)
+    if name.startswith(_RATES):
+        # Shares of what the base solved have the base's own share on the other side.
+        pairs = ((method, BASE_ITSELF if other == BASE else other) for method, other in pairs)
+    for method, other in dict.fromkeys(pairs):
+        if other in values:
             ours, theirs = ((side, training_means(values[side], questions)) for side in (method, other))
             yield _row(dataset, name, ours, theirs, difference(values[method], values[other], questions), questions)
+
+
+def _pairs(
+    methods: Iterable[str], against: Sequence[str], claimed: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Each method with those of `against`, each of these with those before it, and the pairs of `claimed`."""
+    for method in sorted(methods):
+        before = against[: against.index(method)] if method in against else against
+        others = dict.fromkeys([*before, *(theirs for ours, theirs in claimed if ours == method)])
+        yield from ((method, other) for other in others)
 
 
 def _row(

@@ -1,5 +1,6 @@
 """The methods that tables, figures and pages name, in reading order. Any other method keeps its name and comes last."""
 
+import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -38,6 +39,7 @@ METHODS: Final = {
     "replay": Named("Replay of stored responses", "#661100"),
     "fkl_all": Named("Forward KL, rollouts on all", "#aa4466"),
 }
+MIXED: Final = "mixed"
 # The page compares the coverage of other methods with the first of these in a run.
 BASELINES: Final = ("grpo", "exp_only", "dapo")
 
@@ -45,14 +47,31 @@ BASELINES: Final = ("grpo", "exp_only", "dapo")
 def in_order(methods: Iterable[str]) -> list[str]:
     """Names of methods without repetition: known methods in the order of the table, then others alphabetically."""
     places = {name: place for place, name in enumerate(METHODS)}
-    return sorted(set(methods), key=lambda name: (places.get(name, len(places)), name))
+
+    def place(name: str) -> tuple[int, str]:
+        source = (of_mixture(name) or (name,))[0]
+        return places.get(source, len(places)), name
+
+    return sorted(set(methods), key=place)
 
 
 def label(method: str) -> str:
     """Label of a method; a method without one keeps its name."""
+    if mixture := of_mixture(method):
+        source, share = mixture
+        return f"{label(source)}, weights mixed" + ("" if share is None else f": {share} %")
     return METHODS[method].label if method in METHODS else method
 
 
 def phrase(method: str) -> str:
     """A method in a sentence."""
-    return METHODS[method].phrase or label(method) if method in METHODS else method
+    return METHODS[method].phrase or label(method) if method in METHODS else label(method)
+
+
+def of_mixture(method: str) -> tuple[str, int | None] | None:
+    """Of weights mixed with the base's the method, and its share in per cent; None for another method.
+
+    `<method>_mixed` is the path of all its mixtures, without a share.
+    """
+    match = re.fullmatch(rf"(.+)_(?:m(\d\d?)|{MIXED})", method)
+    return (match[1], int(match[2]) if match[2] else None) if match else None

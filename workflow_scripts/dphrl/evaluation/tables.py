@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.claims import CLAIMS, claims
-from dphrl.evaluation.comparisons import at_equal_mean, comparisons
+from dphrl.evaluation.comparisons import comparisons, of_frontiers
 from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, kinds_of, together, varied
 from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.estimator import class_counts, entropy
+from dphrl.evaluation.frontier import frontier_table, paths
 from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.methods import label
 from dphrl.evaluation.names import BASE
@@ -45,10 +46,11 @@ def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyTyp
     Args:
         drawn_hotter: by temperature, the policies of the last steps that were drawn at it too.
     """
-    equal = at_equal_mean(study)
-    whole = equal.filter(pl.col("level").is_null()).drop("level", "prompts")
+    followed = [*paths(study)]
+    bought = of_frontiers(study, followed)
+    whole = bought.filter(pl.col("level").is_null()).drop("level", "prompts")
     contrasts = pl.concat([comparisons(study), whole]).sort(SCHEMAS["comparisons"].key)
-    by_level = pl.concat([per_level(study, comparisons), equal.drop_nulls("level")])
+    by_level = pl.concat([per_level(study, comparisons), bought.drop_nulls("level")])
     by_level = by_level.sort(SCHEMAS["comparisons_levels"].key)
     return {
         "headline": headline(study),
@@ -62,6 +64,7 @@ def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyTyp
         "keep_explore": keep_explore(study),
         "rarefied": rarefaction(study),
         "transitions": transitions(study),
+        "frontier": frontier_table(followed),
         "comparisons": contrasts,
         "comparisons_levels": by_level,
         **collapse(study, drawn_hotter),

@@ -1,12 +1,44 @@
 """Advantages from rewards, and how rewards are shaped and groups selected before (GRPO, Dr.GRPO, DAPO)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 _STD_EPSILON = 1e-6
+
+
+@dataclass(frozen=True)
+class ScoredGroup:
+    """The rollouts of one prompt, from which a user's function computes advantages. n responses in the order drawn.
+
+    Attributes:
+        correct: bool (n,), the verdicts before partial credit and penalties.
+        rewards: float64 (n,), with partial credit and the overlong punishment, if the configuration has them.
+        lengths: int64 (n,), tokens.
+        finished: bool (n,), False for responses that were cut off.
+        answers: int64 (n,), equal numbers for equal answers, -1 without an answer.
+        step: of the training, from 1.
+        programs: int64 (n,), equal numbers for equal programs, -1 without one.
+        base_right, base_n: right pre-samples of the base, and all; 0 of 8 is not 0 of 0.
+        logprobs, reference: float64 (n,), log-probs of whole responses under the policy that drew them, and under the
+            base, both by the trainer's forward pass at temperature 1.
+
+    Of the last five lines, those that `advantage_needs` does not name are None.
+    """
+
+    correct: Tensor
+    rewards: Tensor
+    lengths: Tensor
+    finished: Tensor
+    answers: Tensor
+    step: int
+    programs: Tensor | None = None
+    base_right: int | None = None
+    base_n: int | None = None
+    logprobs: Tensor | None = None
+    reference: Tensor | None = None
 
 
 def group_advantages(rewards: Tensor, std: bool = True) -> Tensor:
@@ -28,24 +60,6 @@ def group_advantages(rewards: Tensor, std: bool = True) -> Tensor:
         advantages = advantages / (rewards.std(dim=1, keepdim=True) + _STD_EPSILON)
     equal = (rewards == rewards[:, :1]).all(dim=1, keepdim=True)
     return advantages.masked_fill(equal, 0.0)
-
-
-def informative(correct: Tensor) -> Tensor:
-    """Groups that dynamic sampling keeps: neither all right nor all wrong (DAPO, arXiv 2503.14476).
-
-    Args:
-        correct: bool (groups, responses per group), the binary verdicts, not shaped rewards.
-
-    Returns:
-        bool (groups,).
-
-    Raises:
-        ValueError: `correct` is not bool, or a group has fewer than two responses.
-    """
-    if correct.dtype != torch.bool:
-        raise ValueError(f"correct must be bool verdicts, got {correct.dtype}: shaped rewards do not count here")
-    _check_groups(correct, "correct")
-    return correct.any(dim=1) & ~correct.all(dim=1)
 
 
 def overlong_penalty(lengths: Tensor, max_tokens: int, buffer: int) -> Tensor:

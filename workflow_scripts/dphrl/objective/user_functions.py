@@ -1,14 +1,15 @@
 """Divergences and advantages from a user's file (`methods.<name>.divergence: path/to/mine.py:name`).
 
 A divergence is a function of l = log pi_theta - log pi_ref per token on the stored responses of D_pef. Autograd gives
-its gradient. An advantage is a function of the rewards of one group. Both are checked at the start of a run, and again
+its gradient. An advantage is a function of one group of rollouts. Both are checked at the start of a run, and again
 before each training.
 """
 
 # ruff: noqa: E741 (l is the paper's letter)
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -17,9 +18,10 @@ from torch import Tensor
 
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.config.errors import ConfigError, Problem
+from dphrl.objective.advantages import ScoredGroup
 from dphrl.objective.divergences import Divergence
 
-Advantage = Callable[[Tensor], Tensor]
+Advantage = Callable[[ScoredGroup], Tensor]
 
 _LARGEST = 1e4
 _STEP, _TOLERANCE = 1e-5, 1e-5
@@ -36,7 +38,7 @@ def divergence_of(place: str, l_cap: float) -> Divergence:
         ValueError: no such file or function; or f(0) is not 0, f or its gradient is not finite for |l| <= 1e4, f of an
             element depends on the others, or autograd's gradient is not that of finite differences.
     """
-    f = _function(place)
+    f = user_function(place)
 
     def g(l: Tensor) -> Tensor:
         with torch.enable_grad():
@@ -53,45 +55,65 @@ def divergence_of(place: str, l_cap: float) -> Divergence:
     return made
 
 
-def advantage_of(place: str) -> Advantage:
-    """The advantages of a user's function.
-
-    Args:
-        place: FILE.py:NAME. The function takes rewards, float64 (groups, responses per group), and returns the
-            advantages, of the same shape.
+def advantage_of(method: MethodConfig, n: int) -> Advantage:
+    """The advantages (n,) of a group of n rollouts by the user's function of a method, with its settings.
 
     Raises:
-        ValueError: no such file or function; or its advantages have another shape, are not finite, differ between
-            two calls with the same rewards, or depend on other groups, which are spread over ranks.
+        ValueError: no such file or function; or its advantages have another shape, are not finite, or differ between
+            two calls with the same group; or it trains on groups that dynamic sampling replaces.
     """
-    function = _function(place)
+    place = str(method.advantage)
+    function = partial(user_function(place), **method.advantage_settings)
 
-    def checked(rewards: Tensor) -> Tensor:
-        advantages = function(rewards.clone())
-        if not isinstance(advantages, Tensor) or advantages.shape != rewards.shape:
+    def checked(group: ScoredGroup) -> Tensor:
+        advantages = function(group)
+        if not isinstance(advantages, Tensor) or advantages.shape != group.rewards.shape:
             shape = tuple(advantages.shape) if isinstance(advantages, Tensor) else type(advantages).__name__
-            raise ValueError(f"{place}: expected advantages of the shape {tuple(rewards.shape)}, found {shape}")
+            raise ValueError(f"{place}: expected advantages of the shape {tuple(group.rewards.shape)}, found {shape}")
         if not torch.isfinite(advantages).all():
-            raise ValueError(f"{place}: an advantage is not finite for the rewards {rewards.tolist()}")
-        return advantages.to(rewards.dtype)
+            raise ValueError(f"{place}: an advantage is not finite for {group}")
+        return advantages.to(group.rewards.dtype)
 
-    groups = [[0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0], [0.2, 0.8, -1.0, 0.0]]
-    rewards = torch.tensor(groups, dtype=torch.float64)
-    together = checked(rewards)
-    if not torch.equal(together, checked(rewards)):
-        raise ValueError(f"{place}: two calls with the same rewards give other advantages; expected a function of them")
-    if not torch.allclose(together, torch.cat([checked(group[None]) for group in rewards]), rtol=1e-9, atol=1e-12):
-        raise ValueError(f"{place}: advantages of a group depend on other groups; expected a function of one group")
+    for group in _groups(n, method.advantage_needs):
+        advantages = checked(group)
+        if not torch.equal(advantages, checked(group)):
+            raise ValueError(f"{place}: two calls with one group give other advantages; expected a function of it")
+        alike = bool(group.correct.all() or not group.correct.any())
+        if method.dynamic_sampling_rounds and alike and advantages.any():
+            raise ValueError(
+                f"{place}: it trains on groups that are all right or all wrong, which dynamic sampling replaces; set "
+                "dynamic_sampling_rounds to 0"
+            )
     return checked
 
 
-def check_functions(methods: Mapping[str, MethodConfig]) -> None:
-    """Raise `ConfigError` with each function of the user that a training would refuse."""
+def _groups(n: int, needs: Sequence[str]) -> Iterator[ScoredGroup]:
+    """Groups for the check: none, one, all but one and all right; ties; the base never, sometimes and always right."""
+    place = torch.arange(n)
+    for right, of_base in ((0, 0), (0, 8), (1, 0), (n // 2, 4), (n - 1, 8), (n, 8)):
+        logprobs = -((place // 2).double() ** 2) - 1.0
+        yield ScoredGroup(
+            place < right,
+            (place < right).double(),
+            lengths=place // 2 + 1,
+            finished=place < n - 1,
+            answers=place // 2 - 1,
+            step=1,
+            programs=place // 2 - 1 if "programs" in needs else None,
+            base_right=of_base if "base" in needs else None,
+            base_n=8 if "base" in needs else None,
+            logprobs=logprobs if "logprobs" in needs else None,
+            reference=logprobs.flip(0) if "reference" in needs else None,
+        )
+
+
+def check_functions(methods: Mapping[str, MethodConfig], n: int) -> None:
+    """Raise `ConfigError` with each function of the user that a training with groups of n rollouts would refuse."""
     problems = []
     for name, method in methods.items():
         for key, place in method.functions.items():
             try:
-                divergence_of(place, method.l_cap) if key == "divergence" else advantage_of(place)
+                divergence_of(place, method.l_cap) if key == "divergence" else advantage_of(method, n)
             except Exception as error:  # whatever the user's file raises
                 said = str(error).removeprefix(f"{place}: ") if isinstance(error, ValueError) else repr(error)
                 problems.append(Problem(f"methods.{name}.{key}", place, said))
@@ -99,7 +121,8 @@ def check_functions(methods: Mapping[str, MethodConfig]) -> None:
         raise ConfigError(problems)
 
 
-def _function(place: str) -> Callable[[Tensor], Tensor]:
+def user_function(place: str) -> Callable[..., Tensor]:
+    """The function at FILE.py:NAME; ValueError where there is none."""
     path, _, name = place.rpartition(":")
     if not Path(path).is_file():
         raise ValueError(f"{place}: there is no file {path}")

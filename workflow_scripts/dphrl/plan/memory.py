@@ -278,5 +278,5 @@ def training_bytes(shape: ModelShape, setting: Setting, train: TrainConfig, step
     policies = states = steps // train.segment_steps
     if train.keep_state == "newest":
         # A state stays for the running segment and the segment before it, a policy also where it is evaluated.
-        policies, states = min(policies, -(-steps // train.eval_every) + 1), min(states, 2)
+        policies, states = min(policies, len(train.evaluated(steps)) + 1), min(states, 2)
     return policies * policy_bytes(shape, setting) + states * state_bytes(shape, setting)

@@ -230,6 +230,11 @@ _DECLARED = (
     _comparisons("comparisons", _COMPARED, _COMPARISON),
     _comparisons("comparisons_levels", ("level", *_COMPARED), _LEVEL | _COMPARISON),
     Schema(
+        "frontier",
+        ("dataset", "level", "method", "seed", "metric"),
+        _columns(_STR, "dataset", "level", "method") | {"seed": _I32, "metric": _STR, "value": _F64},
+    ),
+    Schema(
         "claims",
         ("claim", "dataset"),
         _columns(_STR, "claim", "sentence", "source")

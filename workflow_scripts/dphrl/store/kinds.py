@@ -29,6 +29,7 @@ TABLES: Final = (
     "crossing",
     "diversity",
     "diversity_split",
+    "frontier",
     "headline",
     "headline_levels",
     "hotter",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -32,9 +32,12 @@ class Layout:
     def constraints(self) -> dict[str, str]:
         """Regular expressions for Snakemake's wildcards."""
         methods = "|".join(map(re.escape, self.config.methods)) or "(?!)"
-        untrained = "|".join(map(re.escape, [BASE.method, *self.config.replay, *map(str, self.checkpoints())]))
+        mixtures = [*map(str, self.mixtures())]
+        named = [BASE.method, *self.config.replay, *map(str, self.checkpoints()), *mixtures]
+        untrained = "|".join(map(re.escape, named))
         return {
             "policy": rf"({untrained}|({methods})-s\d+/step\d+)(/t\d+\.\d+)?",
+            "mixture": "|".join(map(re.escape, mixtures)) or "(?!)",
             "model": "|".join(map(re.escape, map(str, self.models()))) or "(?!)",
             "hub": "|".join(map(re.escape, self.hub_names())) or "(?!)",
             "dataset": "|".join(map(re.escape, self.config.datasets)),
@@ -47,9 +50,18 @@ class Layout:
         }
 
     def policies(self) -> list[PolicyName]:
-        """The evaluated policies: base, policies with recorded answers, checkpoints, policies of each training."""
+        """The evaluated policies: base, policies with recorded answers, checkpoints, those of trainings, mixtures."""
         untrained = dict.fromkeys([BASE.method, *self.config.replay])
-        return [*map(PolicyName, untrained), *self.checkpoints(), *self.trained()]
+        return [*map(PolicyName, untrained), *self.checkpoints(), *self.trained(), *self.mixtures()]
+
+    def mixtures(self) -> dict[PolicyName, tuple[PolicyName, float]]:
+        """Weights between the base and a policy at the end, or a checkpoint: that policy and its share."""
+        ends, shares = [*self.checkpoints(), *self._trained()], self.config.evaluate.mixtures
+        return {policy.mixed(share): (policy, share) for policy in ends for share in shares}
+
+    def mixture(self, wildcards: Mapping[str, str]) -> tuple[PolicyName, float]:
+        """The policy of a mixture, and its share."""
+        return next(mixed for name, mixed in self.mixtures().items() if str(name) == wildcards["mixture"])
 
     def checkpoints(self) -> dict[PolicyName, str]:
         """The folder of each model that the run evaluates and does not train (`checkpoints`)."""
@@ -69,20 +81,20 @@ class Layout:
 
     def trained(self) -> list[PolicyName]:
         """The evaluated policies of all trainings."""
-        return self._trained(self.config.train.eval_every)
+        return self._trained(self.config.train.evaluated)
 
     def segments(self) -> list[PolicyName]:
         """The policies at the end of every segment of every training."""
-        return self._trained(self.config.train.segment_steps)
+        every = self.config.train.segment_steps
+        return self._trained(lambda last: [*range(every, last, every), last])
 
-    def _trained(self, every: int | None = None) -> list[PolicyName]:
-        """The policies of all trainings after every `every` steps, and after the last one."""
-        policies = []
-        for method in self.config.methods:
-            last = self.config.steps(method)
-            steps = [*range(every or last, last, every or last), last]
-            policies += [PolicyName(method, seed, step) for seed, step in product(self.config.seeds(method), steps)]
-        return policies
+    def _trained(self, steps: Callable[[int], list[int]] = lambda last: [last]) -> list[PolicyName]:
+        """The policies of all trainings after these steps, a function of the last one."""
+        return [
+            PolicyName(method, seed, step)
+            for method in self.config.methods
+            for seed, step in product(self.config.seeds(method), steps(self.config.steps(method)))
+        ]
 
     def hotter(self) -> dict[str, tuple[PolicyName, float]]:
         """The policies at higher temperatures by their names in paths: all that are drawn but the base, in the end."""
@@ -98,6 +110,10 @@ class Layout:
     def sampled_weights(self, wildcards: Mapping[str, str]) -> str:
         """The folder of the policy that a job draws from, at whatever temperature."""
         return f"{self.root}/policies/{wildcards['policy'].partition('/t')[0]}"
+
+    def mixed_weights(self, wildcards: Mapping[str, str]) -> str:
+        """The folder of the policy in a mixture."""
+        return f"{self.root}/policies/{self.mixture(wildcards)[0]}"
 
     def shards(self, kind: str, policy: PolicyName, dataset: str) -> list[str]:
         """All shards of the "rollouts" or "verdicts" of an evaluation."""
@@ -141,7 +157,8 @@ class Layout:
         train = self.config.train
         older = range(train.segment_steps, end.step, train.segment_steps) if train.keep_state == "newest" else ()
         ends = [end._replace(step=step) for step in older]
-        unevaluated = [policy for policy in ends if policy.step % train.eval_every]
+        evaluated = train.evaluated(self.config.steps(end.method))
+        unevaluated = [policy for policy in ends if policy.step not in evaluated]
         states = [self._of_end("state", policy) for policy in ends]
         return states + [self._of_end("policy", policy) for policy in unevaluated]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Bytes per element, by the names of dtypes in safetensors; tensors are in this order in a file, then by name.
-_WIDTHS = {"F32": 4, "I32": 4, "BF16": 2}
+_WIDTHS = {"F32": 4, "I32": 4, "BF16": 2, "F16": 2}
 _ALIGNMENT = 8
 
 Bytes = bytes | memoryview

@@ -149,7 +149,8 @@ def run_job(job: SegmentJob) -> Trained:
     prompts, rehearsal = _online_prompts(job), load(Path(job.reference)) if job.reference else None
     with ExitStack() as stack:
         files = {"databases": job.databases, "source": job.scorer_file}
-        scorer = make_scorer(job.task, job.scorer, workers=job.workers, programs=False, **files)
+        programs = "programs" in method.advantage_needs
+        scorer = make_scorer(job.task, job.scorer, workers=job.workers, programs=programs, **files)
         stack.enter_context(scorer)
         score = partial(score_answers, scorer, job.thoughts)
         engine = make_engine(Path(job.policy), job.engine, hardware, distributed=True)
@@ -201,7 +202,7 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
         .join(prompts, on="prompt_id")
         .join(gold, on="prompt_id")
         .sort("prompt_id")
-        .select("prompt_id", "prompt_token_ids", "thought_open", "ground_truth")
+        .select("prompt_id", "prompt_token_ids", "thought_open", "ground_truth", "c", "n")
         .collect()
     )
     wanted, drawn_from = job.train.prompts_per_step, "D_exp" if job.method.rollout_on == "exp" else "D_pef and D_exp"
@@ -210,7 +211,10 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
             f"train.prompts_per_step is {wanted}, but {drawn_from}, which {job.training} trains on, has {rows.height} "
             f"questions, and an epoch must fill a step: set it to at most {rows.height}, or add questions"
         )
-    return [OnlinePrompt(key, tokens, opened, json.loads(truth)) for key, tokens, opened, truth in rows.iter_rows()]
+    return [
+        OnlinePrompt(key, tokens, opened, json.loads(truth), right, n)
+        for key, tokens, opened, truth, right, n in rows.iter_rows()
+    ]
 
 
 def _tables(job: SegmentJob) -> tuple[pl.LazyFrame, pl.LazyFrame, pl.LazyFrame]:

@@ -30,6 +30,7 @@ _MEANS = {
     "constants": ("constant_sum", "executed_right"),
     "solved_share": ("solved_sum", "groups"),
     "mixed_share": ("mixed_sum", "groups"),
+    "coverage_gap": ("coverage_gap_sum", "compared_groups"),
     "response_length": ("length_sum", "responses"),
     "truncated_share": ("truncated_sum", "responses"),
     "entropy": ("entropy_sum", "rollout_tokens"),
@@ -118,6 +119,7 @@ def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:
     right = [verdict for group in groups for verdict in group.verdicts if verdict.correct]
     verdicts = [[verdict.correct for verdict in group.verdicts] for group in groups]
     completions = [completion for group in groups for completion in group.completions]
+    gaps = [_coverage_gap(group) for group in groups if group.prompt.base_n]
     return {
         "groups": len(groups),
         "responses": len(completions),
@@ -127,6 +129,9 @@ def rollout_sums(groups: Sequence[Group]) -> dict[str, float]:
         "constant_sum": sum(verdict.reads_table is False for verdict in right),
         "solved_sum": sum(map(any, verdicts)),
         "mixed_sum": sum(any(group) and not all(group) for group in verdicts),
+        "coverage_gap_sum": sum(gaps),
+        "coverage_gap_squares": sum(gap * gap for gap in gaps),
+        "compared_groups": len(gaps),
         "length_sum": sum(len(completion.token_ids) for completion in completions),
         "truncated_sum": sum(completion.finish_reason == "length" for completion in completions),
     }
@@ -137,7 +142,19 @@ def averages(totals: Mapping[str, float]) -> dict[str, float]:
     present = {name: pair for name, pair in _MEANS.items() if totals.keys() >= {*pair} and totals[pair[1]]}
     means = {name: totals[total] / totals[count] for name, (total, count) in present.items()}
     used = {name: totals[count] for name, count in _USED.items() if count in totals}
-    return {**means, **used, "refilled": totals["refilled"]}
+    errors = {}
+    if (number := totals["compared_groups"]) > 1:
+        variance = (totals["coverage_gap_squares"] - totals["coverage_gap_sum"] ** 2 / number) / (number - 1)
+        errors["coverage_gap_error"] = math.sqrt(max(variance, 0.0) / number)
+    return {**means, **errors, **used, "refilled": totals["refilled"]}
+
+
+def _coverage_gap(group: Group) -> float:
+    """pass@k of the rollouts less that of the base's pre-samples of the same prompt, for the largest k up to 8."""
+    n, right, prompt = len(group.verdicts), sum(verdict.correct for verdict in group.verdicts), group.prompt
+    k = min(8, n, prompt.base_n)
+    missed = [math.comb(m - c, k) / math.comb(m, k) for m, c in ((prompt.base_n, prompt.base_right), (n, right))]
+    return missed[0] - missed[1]
 
 
 class Sampled(NamedTuple):

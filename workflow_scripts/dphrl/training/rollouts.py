@@ -1,13 +1,14 @@
 """Rollouts: the prompts that a training answers, and their scored responses."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from dphrl.config.blocks.training import TrainConfig
-from dphrl.objective.advantages import informative
+from dphrl.objective.advantages import ScoredGroup
 from dphrl.policy.requests import Completion, Request, sample_seed
 from dphrl.scoring.verdict import Verdict
 
@@ -17,12 +18,20 @@ Score = Callable[[Sequence[str], Sequence[Mapping[str, Any]], Sequence[bool]], S
 
 @dataclass(frozen=True)
 class OnlinePrompt:
-    """A prompt that is rolled out, whether it ends inside of a thought, and its ground truth for the scorer."""
+    """A prompt that is rolled out.
+
+    Attributes:
+        thought_open: it ends inside of a thought.
+        ground_truth: for the scorer.
+        base_right, base_n: right pre-samples of the base, and all.
+    """
 
     prompt_id: str
     tokens: Sequence[int]
     thought_open: bool
     ground_truth: Mapping[str, Any]
+    base_right: int = 0
+    base_n: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,8 +44,55 @@ class Group:
 
     @property
     def is_informative(self) -> bool:
-        """Whether its responses are neither all right nor all wrong."""
-        return bool(informative(torch.tensor([[bool(verdict.correct) for verdict in self.verdicts]])))
+        """Whether its rewards differ: without partial credit, neither all right nor all wrong (DAPO).
+
+        With partial credit GRPO trains on wrong answers that differ, so that dynamic sampling keeps these too.
+        """
+        return len({verdict.reward for verdict in self.verdicts}) > 1
+
+
+def scored_group(
+    group: Group,
+    rewards: Tensor,
+    old: Sequence[Tensor | None],
+    reference: Sequence[Tensor | None],
+    *,
+    step: int,
+    needs: Collection[str],
+) -> ScoredGroup:
+    """A group as a user's function of advantages gets it.
+
+    Args:
+        rewards: float64 (responses,), shaped.
+        old, reference: of each response the log-probs of its tokens.
+        needs: `advantage_needs` of the method.
+    """
+    completions, verdicts = group.completions, group.verdicts
+    base = "base" in needs
+    return ScoredGroup(
+        torch.tensor([verdict.correct for verdict in verdicts]),
+        rewards.clone(),
+        lengths=torch.tensor([len(completion.token_ids) for completion in completions]),
+        finished=torch.tensor([completion.finish_reason == "stop" for completion in completions]),
+        answers=_classes([verdict.answer_class for verdict in verdicts]),
+        step=step,
+        programs=_classes([verdict.program_class for verdict in verdicts]) if "programs" in needs else None,
+        base_right=group.prompt.base_right if base else None,
+        base_n=group.prompt.base_n if base else None,
+        logprobs=_sums(old) if "logprobs" in needs else None,
+        reference=_sums(reference) if "reference" in needs else None,
+    )
+
+
+def _classes(names: Sequence[str | None]) -> Tensor:
+    """Equal numbers for equal names, in the order of their first place; -1 for None."""
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
+    return torch.tensor([-1 if name is None else numbers[name] for name in names])
+
+
+def _sums(logprobs: Sequence[Tensor | None]) -> Tensor:
+    """Log-probs of whole responses."""
+    return torch.stack([of_tokens.double().sum() for of_tokens in logprobs if of_tokens is not None]).cpu()
 
 
 def rollout_request(

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import polars as pl
 import torch
@@ -23,7 +23,7 @@ from dphrl.training.checks import WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.metrics import Sampled, Track, speed, step_metrics
 from dphrl.training.probes import Probes
-from dphrl.training.rollouts import Group, OnlinePrompt, Score, rollout_request
+from dphrl.training.rollouts import Group, OnlinePrompt, Score, rollout_request, scored_group
 from dphrl.training.schedule import epoch_indices, learning_rate
 from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer, Update
@@ -81,7 +81,7 @@ class Segment:
             self.engine.sleep()  # frees its memory for the training; the next push wakes it
 
             with self._timed("train"):
-                rollouts, rehearsal = self.examples(groups), self._rehearsal(step)
+                rollouts, rehearsal = self.examples(groups, step), self._rehearsal(step)
                 shares = self._gradient_share(step, rollouts, rehearsal)
                 updates, log_ratios = self._update(step, rollouts, rehearsal)  # also fills in each missing `old`
 
@@ -103,7 +103,7 @@ class Segment:
     def roll_out(self, step: int) -> tuple[list[Group], list[Group]]:
         """The groups that a step trains on, and the groups that dynamic sampling drops.
 
-        Dynamic sampling (DAPO): a group whose responses are all right or all wrong is replaced by the next informative
+        Dynamic sampling (DAPO): a group whose rewards are all equal is replaced by the next informative
         group of up to `dynamic_sampling_rounds` further rounds. If these bring too few, the first groups stay in their
         places, but are not trained on.
         """
@@ -147,7 +147,7 @@ class Segment:
             for start, (_, prompt) in zip(starts, share, strict=True)
         ]
 
-    def examples(self, groups: Sequence[Group]) -> list[Example]:
+    def examples(self, groups: Sequence[Group], step: int) -> list[Example]:
         """The rollouts with their advantages, and the log-probs that their loss needs."""
         rows = [Row(group.prompt.tokens, c.token_ids) for group in groups for c in group.completions]
         sampler = [torch.tensor(c.logprobs) for group in groups for c in group.completions]
@@ -155,7 +155,8 @@ class Segment:
         reference = self.trainer.reference_logprobs(rows) if self.method.needs_reference_model else nothing
         # pi_old is the trainer's own forward pass under the sampling weights. The first mini-batch gets it from its
         # update, unless its log-probs are part of the advantages, or some of its rows may have no update.
-        separate = self.method.in_advantage or self.method.dynamic_sampling_rounds
+        needs = {*self.method.advantage_needs}
+        separate = self.method.in_advantage or self.method.dynamic_sampling_rounds or "logprobs" in needs
         size = len(rows) // self.config.mini_batches
         from_update = 0 if separate else size
         # In bfloat16 rounding depends on the rows of a pass, so `old` is computed in the passes of its update: its
@@ -170,7 +171,15 @@ class Segment:
             lengths = torch.tensor([[len(c.token_ids) for c in group.completions] for group in groups])
             rewards += overlong_penalty(lengths, self.config.max_tokens, self.method.overlong_buffer)
         advantages: Sequence[float | Tensor]
-        advantages = of_responses = self._group_advantages(rewards).flatten().tolist()
+        if self._own_advantage is None:
+            of_responses = group_advantages(rewards, std=self.method.advantage_std).flatten().tolist()
+        else:
+            of_responses = []
+            for start, group, shaped in zip(range(0, len(rows), rewards.shape[1]), groups, rewards, strict=True):
+                part = slice(start, start + rewards.shape[1])
+                scored = scored_group(group, shaped, old[part], reference[part], step=step, needs=needs)
+                of_responses += self._own_advantage(scored).tolist()
+        advantages = of_responses
         if self.method.in_advantage:
             # Not in the reward, where the division by the group's std would make eta as strong as the rewards are
             # alike.
@@ -187,11 +196,9 @@ class Segment:
         ]
 
     @cached_property
-    def _group_advantages(self) -> Advantage:
-        """From rewards of whole groups to advantages: GRPO's, or the user's function."""
-        if self.method.advantage:
-            return advantage_of(self.method.advantage)
-        return partial(group_advantages, std=self.method.advantage_std)
+    def _own_advantage(self) -> Advantage | None:
+        """The user's function in place of GRPO's advantages."""
+        return advantage_of(self.method, self.config.rollouts_per_prompt) if self.method.advantage else None
 
     def _rehearsal(self, step: int) -> list[list[Example]]:
         """This rank's share of the rehearsed responses of each mini-batch."""

@@ -8,7 +8,16 @@ from dphrl.config.blocks.base import Block, Count, Positive, Text
 
 Relation = Literal["higher", "lower", "equal"]
 Role = Literal["in_domain", "cross_domain", "out_of_domain"]
+
+
+def _whole_percent(share: float) -> float:
+    if abs(100 * share - round(100 * share)) > 1e-9:
+        raise ValueError("expected whole per cents, such as 0.25")
+    return share
+
+
 _ASCENDING = AfterValidator(lambda numbers: tuple(sorted(set(numbers))))
+WholePercent = Annotated[float, Field(gt=0, lt=1), AfterValidator(_whole_percent)]
 PublishedSetting = Literal["llama-sql", "omnisql-sql", "llama-sql-maths", "llama-math", "qwen-math"]
 
 
@@ -31,21 +40,14 @@ class EndpointConfig(Block):
         ..., description="The method, or base, on the other side of the comparison.", examples=["grpo"]
     )
     relation: Relation = Field(..., description="The claim: the method is higher, lower or equal.", examples=["higher"])
-    metric: Text = Field(..., description="A metric of tables/comparisons, such as pass@16.", examples=["pass@16"])
+    metric: Text = Field(
+        ...,
+        description="A metric of tables/comparisons, such as pass@16 after the last step, or accuracy_bought over all "
+        "evaluated steps (docs/statistics.md).",
+        examples=["accuracy_bought"],
+    )
     dataset: Text = Field(..., description="The evaluation set.", examples=["bird"])
     level: Text | None = Field(None, description="Only questions of this level; null: all.")
-    at_mean: float | None = Field(
-        None,
-        gt=0.0,
-        lt=1.0,
-        description="Compare trainings where their mean accuracy on the dataset first reaches this share, linear "
-        "between evaluated steps (docs/statistics.md); null: after the last step.",
-    )
-
-    @property
-    def measured(self) -> str:
-        """The metric's name in tables/comparisons."""
-        return self.metric if self.at_mean is None else f"{self.metric} at mean {self.at_mean:g}"
 
 
 class ClaimsConfig(Block):
@@ -53,6 +55,7 @@ class ClaimsConfig(Block):
 
     min_seeds: int = Field(3, ge=2, description="Fewest training seeds of each method that decide a claim.")
     margin: Positive = Field(0.05, description="Differences of proportions below it count as none (0.05: 5 points).")
+    margin_bought: Positive = Field(0.01, description="The same for accuracy bought (0.01: one point of accuracy).")
     margin_counts: Positive = Field(0.25, description="The same for counts per question, such as numbers of styles.")
     primary: tuple[EndpointConfig, ...] = Field(
         (),
@@ -77,6 +80,12 @@ class EvaluateConfig(Block):
         "base and recorded answers is drawn at each of them too, and the report says whether that recovers lost "
         "coverage (docs/diagnose.md); []: none.",
     )
+    mixtures: Annotated[tuple[WholePercent, ...], _ASCENDING] = Field(
+        (),
+        description="Shares of a policy in weights mixed with the base's, for instance [0.25, 0.5, 0.75]: a free "
+        "baseline. Each policy at its last step and each checkpoint is evaluated at each of them, as the method "
+        "<name>_m25 and so on; []: none.",
+    )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
         {},
         description="Solution styles by task. The longest prefix of the response decides, else the longest of its "
@@ -84,6 +93,13 @@ class EvaluateConfig(Block):
     )
     against: tuple[str, ...] = Field(
         ("base", "grpo", "exp_only"), description="Baselines for other methods; each is compared with those before it."
+    )
+    frontier_from: float = Field(
+        0.7,
+        ge=0,
+        lt=1,
+        description="Least share of the base's pass@k, for the largest k, on the frontier: accuracy bought is the mean "
+        "gain of accuracy over kept shares from it to 1 (docs/statistics.md). Fix it before the first training.",
     )
     claims: ClaimsConfig = Field(ClaimsConfig(), description="How claims are decided.")
     roles: dict[str, Role] = Field(

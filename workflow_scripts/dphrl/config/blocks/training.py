@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
-from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Whole
+from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Text, Whole
 
 
 class PartitionConfig(Block):
@@ -72,7 +72,11 @@ class TrainConfig(Block):
         208, description="Training steps of methods without `steps`; a larger number continues a finished training."
     )
     segment_steps: Count = Field(26, description="Steps per job, which a crash can cost at most. Divides eval_every.")
-    eval_every: Count = Field(52, description="Steps between two policies that are saved and evaluated. Divides steps.")
+    eval_every: Count | tuple[Count, ...] = Field(
+        52,
+        description="Steps between two policies that are saved and evaluated, a divisor of steps; or the steps "
+        "themselves, such as [8, 16, 40]. The last step is always one.",
+    )
     keep_state: Literal["newest", "all"] = Field(
         "newest",
         description="newest: an optimizer state, or a policy that is not evaluated, is removed when the segment after "
@@ -114,6 +118,12 @@ class TrainConfig(Block):
         (), description="Live trackers of metrics, in addition to the parquet table; each needs its Python package."
     )
 
+    def evaluated(self, steps: int) -> list[int]:
+        """The steps of a training of so many steps whose policies are saved and evaluated, ascending."""
+        every = self.eval_every
+        chosen = range(every, steps, every) if isinstance(every, int) else every
+        return sorted({steps, *(step for step in chosen if step < steps)})
+
 
 DivergenceName = Literal["forward_kl", "js", "alpha", "js_definition", "reverse_kl"]
 Estimator = Literal["k3", "k1", "k2", "exact", "reward_k1", "to_go"]
@@ -128,6 +138,7 @@ def _paper_eta(data: dict[str, Any]) -> float:
     return 0.0 if chosen is None else 0.2 if chosen in ("js", "js_definition") else 0.01
 
 
+AdvantageNeed = Literal["base", "logprobs", "reference", "programs"]
 OwnFunction = Annotated[str, StringConstraints(pattern=r"^.+\.py:[A-Za-z_]\w*$")]
 
 
@@ -205,14 +216,23 @@ class MethodConfig(Block):
     )
     advantage: OwnFunction | None = Field(
         None,
-        description="FILE.py:NAME: a function from the rewards of groups to their advantages "
+        description="FILE.py:NAME: a function from a group of rollouts to their advantages "
         "(docs/how-to/own-divergence.md). null: reward less the group's mean, and `advantage_std`.",
-        examples=["mine.py:rank_in_group"],
+        examples=["examples/remedies.py:pkpo"],
+    )
+    advantage_settings: dict[Text, bool | int | float | str] = Field(
+        {}, description="Keyword arguments of the function `advantage`, such as {k: 4}."
+    )
+    advantage_needs: tuple[AdvantageNeed, ...] = Field(
+        (),
+        description="What the function gets in addition: base (right and all pre-samples of the question), logprobs "
+        "(of each response under the policy that drew it, by the trainer), reference (the same under the base, which "
+        "stays in memory), programs (classes of programs).",
     )
     dynamic_sampling_rounds: Whole = Field(
         0,
-        description="Dynamic sampling (DAPO): rounds of a step that replace the prompts whose responses are all "
-        "correct or all wrong by new ones; 0: it keeps them.",
+        description="Dynamic sampling (DAPO): rounds of a step that replace the prompts whose rewards are all equal by "
+        "new ones; without partial credit they are all right or all wrong. 0: it keeps them.",
     )
     overlong_buffer: Whole = Field(
         0, description="Soft overlong punishment (DAPO): last tokens over which the reward falls to -1; 0: none."
@@ -253,7 +273,7 @@ class MethodConfig(Block):
     @property
     def needs_draw(self) -> bool:
         """Whether its training depends on the partition or on stored responses."""
-        return self.rollout_on == "exp" or self.rehearses
+        return self.rollout_on == "exp" or self.rehearses or "base" in self.advantage_needs
 
     @property
     def in_advantage(self) -> bool:
@@ -263,7 +283,7 @@ class MethodConfig(Block):
     @property
     def needs_reference_model(self) -> bool:
         """Whether the base model computes log-probabilities of the rollouts."""
-        return self.divergence in ("js_definition", "reverse_kl")
+        return self.divergence in ("js_definition", "reverse_kl") or "reference" in self.advantage_needs
 
     @property
     def needs_base(self) -> bool:

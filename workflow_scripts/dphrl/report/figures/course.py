@@ -16,6 +16,7 @@ _TRAINING = (
 # Metrics in the order of their panels; a metric that a run lacks gets none.
 _METRICS = {
     "reward": "Mean reward",
+    "coverage_gap": "pass@8 of the rollouts less the base's, mean of 8 steps",
     "entropy": "Entropy (nats per token)",
     "divergence": "Divergence from the base model",
     "response_length": "Response length (tokens)",
@@ -28,6 +29,8 @@ _METRICS = {
     "probe_forward_kl_exp": "Forward KL on the probe of D_exp (nats per token)",
     "divergence_gradient_share": "The divergence's share of the gradient",
 }
+# Steps of the rolling mean of the coverage gap.
+_WINDOW = 8
 
 
 def draw_training(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
@@ -37,6 +40,9 @@ def draw_training(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         measured = ", ".join(sorted(set(table["metric"]))) or "none"
         raise ValueError(f"figure training: the table has none of the metrics {', '.join(_METRICS)}; it has {measured}")
     title = pl.col("metric").replace_strict(_METRICS, return_dtype=pl.String)
+    # A step has few prompts, and an error of about ten points.
+    smooth = pl.col("value").rolling_mean(_WINDOW, min_samples=1).over("method", "seed", "metric", order_by="step")
+    shown = shown.with_columns(pl.when(metric="coverage_gap").then(smooth).otherwise("value").alias("value"))
     rows = theme.with_policy(shown).with_columns(pl.col("value").round(6), title=title)
     base, selected = theme.policy_lines(
         rows,
