@@ -3,7 +3,7 @@
 Arguments: the output folder of rank 0, the seconds after which a rank gives up, and the ZeRO stages. In the share
 "uneven" one rank has the long rows and all stored ones, so that it makes more passes than the other.
 
-With several ranks also the gradient of a bfloat16 layer after some passes, and its sum over passes and ranks in float64.
+With several ranks also the gradient of a bfloat16 layer after some passes, and its sum over all passes in float64.
 """
 
 from __future__ import annotations

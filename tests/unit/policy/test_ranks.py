@@ -21,8 +21,8 @@ from segment_jobs import first_segment, following, into
 from spread_layers import check_alike
 from tiny_models import write_tiny_policy
 from tiny_training import process_group
-from two_ranks import BUCKETS
 from transformers import AutoModelForCausalLM
+from two_ranks import BUCKETS
 
 from dphrl.policy.engine import AsleepError, Engine
 from dphrl.policy.engines import make_engine
