@@ -5,7 +5,8 @@ steps run as in a training job: push, canary, generate, sleep, update. Then the 
 reference log-probs, and saving and loading the state.
 
 1. Device memory at the peak of each phase, next to what `dphrl plan` plans.
-2. Seconds and tokens per second; of the updates also the share of the device's own bfloat16 matrix-product rate.
+2. Seconds and tokens per second, of the engine's start too; of the updates also the share of the device's own bfloat16
+   matrix-product rate, with the definition below the table.
 
 Without a GPU the memory is left out and --small is needed: it only shows that the program runs.
 """
@@ -41,6 +42,11 @@ from dphrl.training.checks import Canary, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 
+# The definition is also in docs/gpu.md.
+SHARE = (
+    "Share: six operations per parameter and token of an update, prompts included, divided by its seconds and by the"
+    " measured matrix-product rate. Products in attention and recomputed ones are not counted."
+)
 METHOD, LR = MethodConfig(rollout_on="all"), 1e-6
 # Of transformers' configuration class; the biases of q, k and v are those of every Qwen2.
 _QWEN = {"vocab_size": 151_936, "tie_word_embeddings": True, "num_key_value_heads": 2, "max_position_embeddings": 4096}
@@ -188,7 +194,7 @@ def memory_table(meter: Meter, shape: ModelShape, hardware: HardwareConfig) -> N
 
 
 def speed_table(meter: Meter, shape: ModelShape, rate: float, computed: dict[str, int]) -> None:
-    """Print table 2; an update computes six operations per parameter and token, of prompts too."""
+    """Print table 2 and the definition of its shares."""
     print("\n| part | seconds | tokens per second | share of the matrix-product rate |")
     print("| --- | ---: | ---: | ---: |")
     for name, times in meter.seconds.items():
@@ -196,6 +202,7 @@ def speed_table(meter: Meter, shape: ModelShape, rate: float, computed: dict[str
         share = 6 * shape.parameters * computed[name] / seconds / rate if name in computed else None
         cells = [f"{tokens / seconds:,.0f}" if tokens else "-", f"{share:.0%}" if share else "-"]
         print(f"| {name} | {seconds:.2f} | {' | '.join(cells)} |")
+    print(f"\n{SHARE}")
 
 
 def main() -> None:
@@ -233,12 +240,9 @@ def main() -> None:
         del module
         torch.cuda.empty_cache()  # the plan of an engine does not count it
         length = shape.prompt + shape.response
-        engine = make_engine(
-            folder,
-            EngineConfig(name=options.engine, dtype="bfloat16", max_model_len=length),
-            hardware,
-            distributed=True,
-        )
+        settings = EngineConfig(name=options.engine, dtype="bfloat16", max_model_len=length)
+        with meter.part("start of the engine"):
+            engine = make_engine(folder, settings, hardware, distributed=True)
         with redirect_stdout(sys.stderr):  # DeepSpeed prints what it allocates
             train(folder, engine, hardware, prompts, shape, options.steps, meter)
         memory_table(meter, sizes, hardware)

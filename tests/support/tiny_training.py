@@ -13,7 +13,7 @@ import torch
 from deepspeed.utils import safe_get_full_optimizer_state
 from stored_responses import store
 from tiny_models import write_tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoTokenizer
 
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
@@ -104,9 +104,14 @@ BARE = {"betas": (0.0, 0.999), "clip_grad_norm": 1e9}
 
 def gradients(trainer: Trainer) -> dict[str, Tensor]:
     """The gradients that the optimizer of a trainer with `BARE` settings took in its last update."""
-    parameters = {name: p for name, p in trainer.model.named_parameters() if p.requires_grad}
-    if trainer.hardware.zero_stage == 0:
-        states = trainer._deepspeed.optimizer.state
+    return gradients_of(trainer.model, trainer._deepspeed)
+
+
+def gradients_of(model: nn.Module, engine: Any) -> dict[str, Tensor]:
+    """As `gradients`, of the model that a DeepSpeed engine trains."""
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if isinstance(engine.optimizer, torch.optim.AdamW):
+        states = engine.optimizer.state
         return {name: states[parameter]["exp_avg"].clone() for name, parameter in parameters.items()}
     return {name: safe_get_full_optimizer_state(p, "exp_avg").clone() for name, p in parameters.items()}
 

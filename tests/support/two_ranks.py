@@ -2,6 +2,8 @@
 
 Arguments: the output folder of rank 0, the seconds after which a rank gives up, and the ZeRO stages. In the share
 "uneven" one rank has the long rows and all stored ones, so that it makes more passes than the other.
+
+With several ranks also the gradient of a bfloat16 layer after some passes, and its sum over all passes in float64.
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 from tiny_models import tiny_llama
-from tiny_training import BARE, gradients, hardware, train_config
-from torch import Tensor
+from tiny_training import BARE, gradients, gradients_of, hardware, train_config
+from torch import Tensor, nn
 
 import dphrl.policy.logprobs
+import dphrl.training.optimizer
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.policy.batch import Row
 from dphrl.policy.collectives import rank, start_process_group, world_size
 from dphrl.training.loss import Example
+from dphrl.training.optimizer import initialize
 from dphrl.training.trainer import Trainer
 
 # ZeRO-3 shards parameters of at least 100,000 numbers: with this vocabulary the embedding and the output head.
@@ -30,6 +34,8 @@ VOCABULARY = 2048
 ROLLOUTS = 16
 # Small chunks of logits, so that the ranks differ in their number of chunks too.
 CHUNK = VOCABULARY * 16
+# Elements of DeepSpeed's buffer, above and below those of `Layer`.
+BUCKETS = (1_000_000, 1_000)
 
 
 def examples() -> list[Example]:
@@ -79,6 +85,40 @@ def update(stage: int, kind: str, folder: Path) -> None:
         (folder / f"{name}.json").write_text(json.dumps({**result.totals, "grad_norm": result.grad_norm}))
 
 
+class Layer(nn.Module):
+    """A layer whose gradient is a product of inputs and output weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = nn.Linear(512, 256, bias=False, dtype=torch.bfloat16)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.model(inputs)
+
+
+def sum_gradients(stage: int, bucket: int, folder: Path) -> None:
+    """Accumulate gradients in bfloat16; rank 0 writes the optimizer's gradient and the sum of all in float64.
+
+    Args:
+        bucket: most elements that are summed over ranks at once.
+    """
+    torch.manual_seed(0)
+    dphrl.training.optimizer._BUCKET_ELEMENTS = bucket
+    machine = hardware(ranks=world_size(), zero_stage=stage)
+    engine = initialize(Layer(), train_config(**BARE, dtype="bfloat16"), machine)
+    generator = torch.Generator().manual_seed(rank())
+    exact = torch.zeros(256, 512, dtype=torch.float64)
+    for _ in range(5):
+        inputs, weights = (torch.randn(32, n, generator=generator).bfloat16() for n in (512, 256))
+        engine.backward((engine(inputs) * weights).float().sum() * world_size())
+        exact += weights.T @ inputs
+    torch.distributed.all_reduce(exact)
+    engine.step()
+    reduced = gradients_of(engine.module.model, engine)["weight"]
+    if rank() == 0:
+        save_file({"reduced": reduced, "exact": exact}, folder / f"{stage}-{bucket}.sums")
+
+
 def main(folder: str, seconds: str, *stages: str) -> None:
     """Run the updates."""
     # If ranks wait for each other forever, the test fails instead of hanging.
@@ -88,6 +128,9 @@ def main(folder: str, seconds: str, *stages: str) -> None:
     for stage in map(int, stages):
         for kind in ("even", "uneven")[: world_size()]:
             update(stage, kind, Path(folder))
+        if world_size() > 1 and stage:
+            for bucket in BUCKETS:
+                sum_gradients(stage, bucket, Path(folder))
 
 
 if __name__ == "__main__":

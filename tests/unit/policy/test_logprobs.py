@@ -11,7 +11,7 @@ from flash_attention import flash_attention_on_cpu
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_llama
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
     CohereConfig,
@@ -20,10 +20,12 @@ from transformers import (
     PreTrainedConfig,
 )
 
+from dphrl.config.blocks.training import LoraConfig
 from dphrl.policy import logprobs as policy
 from dphrl.policy.batch import Row, collate, micro_batches
 from dphrl.policy.check_model import check_model
 from dphrl.policy.logprobs import LogProbs, response_logprobs, response_topk
+from dphrl.training.weights import add_adapters
 
 VOCABULARY = 50
 ROWS = [
@@ -113,14 +115,20 @@ def test_the_head_in_chunks_is_the_head(module: LogProbs, monkeypatch: pytest.Mo
         _close([module(collate(ROWS))[0]], [logprobs])
 
 
+def _chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The positions of each product with the head from now on."""
+    seen: list[int] = []
+    product = policy.linear
+    monkeypatch.setattr(policy, "linear", lambda hidden, *head: seen.append(len(hidden)) or product(hidden, *head))
+    return seen
+
+
 @pytest.mark.parametrize("with_gradient", [True, False])
 def test_the_logits_of_a_batch_never_exist_at_once(
     module: LogProbs, with_gradient: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", 3 * VOCABULARY)
-    seen: list[int] = []
-    head = module.model.lm_head.forward
-    monkeypatch.setattr(module.model.lm_head, "forward", lambda hidden: seen.append(len(hidden)) or head(hidden))
+    seen = _chunks(monkeypatch)
     with torch.set_grad_enabled(with_gradient):
         logprobs, _ = module(collate(ROWS))
     saved: list[torch.Size] = []
@@ -136,9 +144,7 @@ def test_products_with_the_head_are_as_large_as_the_memory_of_the_device_allows(
     device: str, tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = LogProbs(tiny_llama(128_256, hidden_size=16, max_position_embeddings=1024).to(device))
-    seen: list[int] = []
-    head = module.model.lm_head.forward
-    monkeypatch.setattr(module.model.lm_head, "forward", lambda hidden: seen.append(len(hidden)) or head(hidden))
+    seen = _chunks(monkeypatch)
     with torch.no_grad():
         module(collate([Row([1], [2] * (2 * tokens + 1))], device, form=module.form()))
     assert seen == [tokens, tokens, 1]
@@ -160,6 +166,41 @@ def test_logprobs_of_given_tokens_have_the_gradient_of_autograd(
         torch.autograd.grad((weights * found).sum(), parameters),
         torch.autograd.grad((weights * expected).sum(), parameters),
     )
+
+
+def _head(dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """Hidden states, weight and bias with gradients, and ids, one of them twice at a position."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((4, 6), (VOCABULARY, 6), (VOCABULARY,))
+    values = [torch.randn(shape, generator=generator).to(dtype).requires_grad_() for shape in shapes]
+    return *values, torch.tensor([[1, 0], [3, 3], [49, 7], [2, 5]])
+
+
+def test_the_gradient_of_a_recomputed_head_is_right_in_float64() -> None:
+    assert torch.autograd.gradcheck(lambda *head: policy._Recomputed.apply(*head)[0], _head(torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_recomputed_head_is_that_of_autograd(dtype: torch.dtype) -> None:
+    *parameters, ids = _head(dtype)
+    logprobs, entropy = policy._gathered(policy._log_softmax(*parameters), ids)
+    ours, of_ours = policy._Recomputed.apply(*parameters, ids)
+    assert torch.equal(ours, logprobs)
+    assert torch.equal(of_ours, entropy)
+    weights = torch.tensor([[1.0, -2.0], [3.0, 1.0], [0.5, 0.0], [-1.0, 4.0]])
+    found, expected = (torch.autograd.grad((weights * values).sum(), parameters) for values in (ours, logprobs))
+    torch.testing.assert_close(found, expected)
+
+
+def test_an_adapted_head_has_its_adapters() -> None:
+    module = LogProbs(tiny_llama(VOCABULARY))
+    add_adapters(module.model, LoraConfig(targets=("lm_head",)), seed=0)
+    for parameter in module.model.lm_head.lora_B.parameters():
+        nn.init.normal_(parameter)
+    logprobs = module(collate([ROWS[0]]))[0]
+    _close([logprobs.detach()], [_plain(module, ROWS[0])])
+    logprobs.sum().backward()
+    assert all(parameter.grad is not None for parameter in module.parameters() if parameter.requires_grad)
 
 
 @pytest.mark.parametrize("k", [5, VOCABULARY])

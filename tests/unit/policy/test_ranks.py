@@ -22,7 +22,7 @@ from spread_layers import check_alike
 from tiny_models import write_tiny_policy
 from tiny_training import process_group
 from transformers import AutoModelForCausalLM
-from two_ranks import CHUNK, update
+from two_ranks import BUCKETS, CHUNK, update
 
 from dphrl.policy.engine import AsleepError, Engine
 from dphrl.policy.engines import make_engine
@@ -65,6 +65,13 @@ def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: s
     torch.testing.assert_close(
         load_file(updates / f"{name}.weights"), load_file(updates / f"{alone}.weights"), rtol=0, atol=2e-6
     )
+
+
+@pytest.mark.parametrize("stage", STAGES[1:])
+@pytest.mark.parametrize("bucket", BUCKETS)
+def test_bfloat16_gradients_are_summed_over_ranks_in_float32(updates: Path, stage: int, bucket: int) -> None:
+    sums = load_file(updates / f"{stage}-{bucket}.sums")
+    assert (sums["reduced"] - sums["exact"]).norm() <= 1e-7 * sums["exact"].norm()
 
 
 KINDS = ["float32-all", "bfloat16-all", "bfloat16-lora"]

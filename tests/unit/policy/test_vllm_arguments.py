@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +12,8 @@ from torch import Tensor, nn
 
 from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.policy.engine import Digest
-from dphrl.policy.vllm_engine import VllmEngine, llm_arguments, model_digests
+from dphrl.policy.vllm_engine import VllmEngine, _prepare_environment, llm_arguments, model_digests
+from dphrl.store.stage import V2_RUNNER
 
 FOLDER, ENGINE = Path("policy"), EngineConfig(name="vllm", dtype="bfloat16", max_model_len=9000)
 ALWAYS = {
@@ -35,8 +37,8 @@ OF_TRAINING = {"max_num_seqs": 256, "gpu_memory_utilization": 0.01, "enable_slee
 @pytest.mark.parametrize(
     ("hardware", "how", "expected"),
     [
-        # Sampling: 92 % of the card, 1,024 sequences, no sleep.
-        ({}, {"alone": True}, {"max_num_seqs": 1024, "gpu_memory_utilization": 0.92}),
+        # Sampling: 92 % of the card, 512 sequences, no sleep.
+        ({}, {"alone": True}, {"max_num_seqs": 512, "gpu_memory_utilization": 0.92}),
         (
             {"tensor_parallel": 2, "sampling_max_num_seqs": 64},
             {"alone": True, "distributed": True},
@@ -46,7 +48,7 @@ OF_TRAINING = {"max_num_seqs": 256, "gpu_memory_utilization": 0.01, "enable_slee
         (
             {"sampling_kv_cache_gib": 10},
             {"alone": True},
-            {"max_num_seqs": 1024, "gpu_memory_utilization": 0.01, "kv_cache_memory_bytes": 10 * 2**30},
+            {"max_num_seqs": 512, "gpu_memory_utilization": 0.01, "kv_cache_memory_bytes": 10 * 2**30},
         ),
         # Training: the cache of its key, whatever sampling jobs have.
         ({}, {"distributed": True}, {**OF_TRAINING, "kv_cache_memory_bytes": 24 * 2**30, **SPREAD}),
@@ -67,6 +69,18 @@ def test_the_arguments_on_a_gpu(hardware: dict[str, Any], how: dict[str, bool], 
     how = {"distributed": False, "alone": False, **how}
     found = llm_arguments(FOLDER, ENGINE, HardwareConfig(**hardware), on_gpu=True, **how)
     assert found == {**ALWAYS, "tensor_parallel_size": 1, **expected}
+
+
+@pytest.mark.parametrize(("chosen", "expected"), [(None, "0"), ("1", "1")])
+def test_the_model_runner_is_v1_unless_the_user_chooses(
+    chosen: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    os.environ.pop(V2_RUNNER, None)
+    if chosen:
+        os.environ[V2_RUNNER] = chosen
+    _prepare_environment(1.0, batch_invariant=False)
+    assert os.environ[V2_RUNNER] == expected
 
 
 @pytest.mark.parametrize("alone", [False, True])

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from dphrl.store.files import sha256_file
 from dphrl.store.manifest import manifest_digest, names_digest, read_manifest, write_manifest
 from dphrl.store.parquet import read_footer, read_table, shards_digest, write_table
 from dphrl.store.schema import SchemaError
-from dphrl.store.stage import Stage, library_version
+from dphrl.store.stage import V2_RUNNER, Stage, library_version
 
 MODULES, SCHEMAS = ["dphrl.data.partition"], ["metrics"]
 METRICS = pl.DataFrame({"step": [1, 2], "metric": ["reward", "reward"], "value": [0.25, 0.5]})
@@ -84,6 +85,16 @@ def test_every_output_names_its_inputs(tmp_path: Path) -> None:
     }
     assert sorted(footer["libraries"]) == ["numpy", "polars"]
     assert str(tmp_path) not in json.dumps(footer)
+
+
+def test_vllm_is_recorded_with_its_model_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vllm")
+    stage = replace(_stage(tmp_path), libraries=["vllm"])
+    versions = []
+    for runner in ("0", "1"):
+        monkeypatch.setenv(V2_RUNNER, runner)
+        versions.append(stage.footer()["libraries"]["vllm"])
+    assert versions == [library_version("vllm"), f"{library_version('vllm')}, model runner V2"]
 
 
 def test_the_files_that_answers_are_judged_with_are_recorded_where_a_job_has_them(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ _CONTEXT = 1.5 * GB  # CUDA context and NCCL buffers
 _ENGINE, _ENGINE_PER_PARAMETER = 3.3 * GB, 0.15
 _ASLEEP = 1.5 * GB  # CUDA graphs and workspace that an engine keeps while it sleeps: 1 to 2 GB
 _WORKSPACE = 1.5 * GB  # workspaces of the trainer's kernels, fragments of the allocator
-_BUCKET = 5e8  # elements of DeepSpeed's buffer for communication
+_BUCKET = 4 * 2.5e8  # DeepSpeed's buffer for sums over ranks, in float32
 _GATHERED = 1e9  # elements of whole layers that ZeRO-3 keeps at a time
 # Float32 values of the head that exist at one time on a GPU (the chunks of policy/logprobs.py), and copies of them.
 _HEAD_CHUNK, _HEAD_COPIES = 5 * 2**24, 5
@@ -156,7 +156,7 @@ def phases(shape: ModelShape, setting: Setting) -> list[Phase]:
         "master weights": (4 if width == 2 else 0) * trained * share,
         "AdamW's moments": 8 * trained * share,
     }
-    resident = {"weights": weights, **({} if offload else states), "buckets": _BUCKET * width}
+    resident = {"weights": weights, **({} if offload else states), "buckets": _BUCKET}
     reference = {"reference model": weights}
     if setting.reference and stage == 3:
         resident |= reference

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
-from torch.utils.checkpoint import checkpoint
+from torch.nn.functional import embedding, linear
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedConfig, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
@@ -254,19 +253,20 @@ class LogProbs(nn.Module):
     def _in_chunks(
         self, compute: Callable[[Tensor, Tensor], tuple[Tensor, ...]], batch: Batch, ids: Tensor
     ) -> list[Tensor]:
-        """`compute` of all log-probs (positions, vocabulary) and the ids at these positions, chunk by chunk."""
+        """`compute` of all log-probs (positions, vocabulary) and the ids at these positions, chunk by chunk.
+
+        With gradients and several chunks it must be `_gathered`.
+        """
         hidden = self._hidden(batch)
         logits = _LOGITS_PER_CHUNK if hidden.device.type == "cpu" else _LOGITS_PER_CHUNK_ON_GPU
         # The configuration's size, as under ZeRO-3 the head's weight is empty here.
         chunk = max(1, logits // self._config.vocab_size)
+        # Not head(): under ZeRO-3 each call would gather the weight, and ranks differ in their number of chunks.
         head = self.model.get_output_embeddings()
-
-        def run(hidden: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
-            # Not head(): under ZeRO-3 each call would gather the weight, and ranks differ in their number of chunks.
-            return compute(head.forward(hidden).float().log_softmax(dim=-1), ids)
-
+        weight, bias = _weight(head), head.bias
+        recompute = torch.is_grad_enabled() and len(hidden) > chunk
         results = [
-            checkpoint(run, h, i, use_reentrant=False) if torch.is_grad_enabled() and len(hidden) > chunk else run(h, i)
+            _Recomputed.apply(h, weight, bias, i) if recompute else compute(_log_softmax(h, weight, bias), i)
             for h, i in zip(hidden.split(chunk), ids.split(chunk), strict=True)
         ]
         return [torch.cat(tensors) for tensors in zip(*results, strict=True)]
@@ -283,10 +283,47 @@ class LogProbs(nn.Module):
         return embedding(batch.predicts, output.last_hidden_state.flatten(0, 1))
 
 
+def _weight(head: Any) -> Tensor:
+    """The weight of the output head, with its adapters, if it has any."""
+    weight: Tensor = head.weight
+    for name in getattr(head, "active_adapters", ()):
+        weight = weight + head.get_delta_weight(name).to(weight)
+    return weight
+
+
+def _log_softmax(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Log-probs (positions, vocabulary), at least float32."""
+    return linear(hidden, weight, bias).log_softmax(dim=-1, dtype=torch.promote_types(hidden.dtype, torch.float32))
+
+
 def _gathered(logprobs: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probs of the ids, and the entropy at each position without gradient."""
     with torch.no_grad():
-        entropy = -(logprobs.exp() * logprobs).sum(dim=-1)
+        entropy = -logprobs.exp().mul_(logprobs).sum(dim=-1)
     return logprobs.gather(1, ids), entropy
+
+
+class _Recomputed(torch.autograd.Function):
+    """`_gathered` of a chunk, whose log-probs are computed again in the backward pass instead of kept.
+
+    The gradient of the logits is made in place: minus the probabilities times the sum of a position's gradients, plus
+    these gradients at the ids.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(hidden, weight, bias, ids)
+        logprobs, entropy = _gathered(_log_softmax(hidden, weight, bias), ids)
+        ctx.mark_non_differentiable(entropy)
+        return logprobs, entropy
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias, ids = ctx.saved_tensors
+        of_logits = _log_softmax(hidden, weight, bias).exp_().mul_(-grad.sum(dim=1, keepdim=True))
+        of_logits = of_logits.scatter_add_(1, ids, grad).to(hidden.dtype)
+        of_weight = of_logits.T @ hidden if ctx.needs_input_grad[1] else None  # A frozen head has none.
+        return of_logits @ weight, of_weight, None if bias is None else of_logits.sum(dim=0), None
 
 
 def _largest(logprobs: Tensor, ids: Tensor, k: int) -> tuple[Tensor, ...]:

@@ -19,6 +19,7 @@ from dphrl.policy.engine import AsleepError, Digest, check_prompts
 from dphrl.policy.logprobs import refuse_adapter
 from dphrl.policy.requests import Completion, Request
 from dphrl.policy.response_tokens import response_text, stop_tokens
+from dphrl.store.stage import V2_RUNNER
 
 _LONGEST_BATCH = 8192
 # Share of a GPU's memory that an engine alone on it occupies, and that must be free at its start.
@@ -41,6 +42,8 @@ def _prepare_environment(kv_cache_gib: float, batch_invariant: bool) -> None:
         "VLLM_LOGGING_LEVEL": os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"),
         # On a CPU responses never depend on others, and the CPU build does not start with this setting.
         "VLLM_BATCH_INVARIANT": str(int(batch_invariant and torch.cuda.is_available())),
+        # On CUDA vLLM's default is V2, which no test here has run; on a CPU it is V1.
+        V2_RUNNER: os.environ.get(V2_RUNNER, "0"),
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
     }

