@@ -264,7 +264,7 @@ def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) ->
 def test_a_first_configuration_by_names_alone(hub: Hub, tmp_path: Path) -> None:
     write_tokenizer(hub.folders["org/model"])
     data, model = str(DATA), "org/model"
-    text, lines, _ = starter(Wish("mine", data, model), tmp_path)
+    text, lines, _ = starter(Wish("mine", data, model, draw=False), tmp_path)
     config = yaml.safe_load(text)
     assert config["policy"]["base"] == model
     assert config["datasets"]["train"] == {"task": "math", "source": data}
