@@ -175,16 +175,17 @@ class Reader:
     ) -> list[bool | None]:
         """A verdict per response, from the first field with a value in the record: a single value or a list."""
         fields = [(self._fields[name], convert) for name, convert in sources.items() if name in self._fields]
-        if not fields:
+        columns = [(field, convert, list(map(field.find, records))) for field, convert in fields]
+        columns = [column for column in columns if not _NOTHING.issuperset(map(type, column[2]))]
+        if not columns:
             return [None] * sum(sizes)
-        if fields[0][1] is truth_of and sizes.count(1) == len(records):
-            values = list(map(fields[0][0].find, records))
-            if _BOOL.issuperset(map(type, values)):
-                return values  # most files: no loop for a million rows
+        _, convert, first = columns[0]
+        if convert is truth_of and _BOOL.issuperset(map(type, first)) and sizes.count(1) == len(records):
+            return first  # most files: no loop for a million rows
         verdicts: list[bool | None] = []
-        for position, (record, size) in enumerate(zip(records, sizes, strict=True)):
-            found = ((field, convert, field.find(record)) for field, convert in fields)
-            field, convert, value = next((one for one in found if one[2] is not None), (*fields[0], None))
+        for position, size in enumerate(sizes):
+            field, convert, values = next((column for column in columns if column[2][position] is not None), columns[0])
+            value = values[position]
             try:
                 if isinstance(value, list):
                     verdicts.extend(convert(field, verdict) for verdict in _one_each(field, value, size))

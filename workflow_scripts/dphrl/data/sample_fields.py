@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import accumulate
 from operator import methodcaller
 from typing import Any, Final
 
@@ -28,8 +27,6 @@ class Field:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
-        # The first keys under which a name with dots can start: a key may have dots too.
-        self._starts = {name: frozenset(accumulate(name.split("."), "{}.{}".format)) for name in names if "." in name}
         # Most fields have one name: no loop for a million rows.
         is_plain = len(names) == 1 and "." not in names[0]
         self.find: Callable[[Record], Any] = methodcaller("get", names[0]) if is_plain else self._first
@@ -44,7 +41,7 @@ class Field:
     def _first(self, record: Record) -> Any:
         for name in self._names:
             value = record.get(name)
-            if value is None and name in self._starts and not self._starts[name].isdisjoint(record):
+            if value is None and "." in name:
                 value = _nested(record, name.split("."))
             if value is not None and value is not _ABSENT:
                 return value

@@ -27,6 +27,7 @@ from dphrl.data.sample_formats import (
     OUR_FIELDS,
     PLAIN,
     QWEN_MATH,
+    REASONING_GYM,
     VERIFIERS,
     VERL,
     Format,
@@ -152,7 +153,7 @@ def _names(
 ) -> dict[str, tuple[str, ...]]:
     """Our field -> its names in this file."""
     names = {**known.names, **({"score": (score,)} if score else {})}
-    if known is PLAIN:
+    if known in (PLAIN, REASONING_GYM):
         # The first object says which names the file has, and whether it has texts, verdicts alone, or counts.
         present = {name: tuple(one for one in theirs if Field((one,)).is_in(first)) for name, theirs in names.items()}
         names = {name: present[name] or (name,) for name in names if name not in _FORMS or present[name]}

@@ -205,7 +205,7 @@ TRL: Final = Format(
 # https://github.com/open-thought/reasoning-gym (eval/eval.py): completions of a question, or one response in the row.
 REASONING_GYM: Final = Format(
     name="reasoning-gym",
-    needs=(("question",), ("expected_answer",), ("completions.*.full_model_response", "full_model_response")),
+    needs=(("question",), ("expected_answer",), ("completions.*.score", "full_model_response")),
     names={
         "question": ("question",),
         "text": ("completions.*.full_model_response", "full_model_response"),
