@@ -112,7 +112,7 @@ def looked(verdicts: list[str], found: list[str] | None = None, *, cut: bool = F
 @pytest.mark.parametrize(
     ("look", "line", "trains"),
     [
-        (looked(["wrong"] * 8), "- RL cannot start, as no answer is right", False),
+        (looked(["wrong"] * 8), "- 8 answers wrong, and none right: datasets.d.fields, or a supervised", False),
         (looked(["no_answer"] * 8), "- 8 answers without an answer: datasets.d.instruction, or a supervised", False),
         (looked(["no_answer", "correct"] * 4), "- 4 answers without an answer: datasets.d.instruction", True),
         (
@@ -133,8 +133,7 @@ def looked(verdicts: list[str], found: list[str] | None = None, *, cut: bool = F
 def test_each_fault_has_an_example_and_the_key_that_mends_it(look: Look, line: str, trains: bool) -> None:
     faults = look.report("boxed").splitlines()
     (shown,) = (fault for fault in faults if fault.startswith(line))
-    if "answers" in shown:
-        assert faults[faults.index(shown) + 1] == "    'It is␊7'"
+    assert faults[faults.index(shown) + 1] == "    'It is␊7'"
     assert look.can_train("boxed") is trains
 
 

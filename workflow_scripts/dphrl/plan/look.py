@@ -127,11 +127,9 @@ class Look:
         least = self.config.partition.pef_min_correct / self.config.sampling.presample.n
         near, never = int((by_question >= least).sum()), int((by_question == 0).sum())
         yield f"  {counted(near, 'question')} near-perfect ({least:.0%} right or more), {never} without a right answer"
-        if never == len(by_question):
-            yield "- RL cannot start, as no answer is right: mend the faults below, or docs/how-to/supervised-start.md"
-        elif near == 0:
+        if near == 0 and never < len(by_question):
             yield "- D_pef may be empty: lower partition.pef_min_correct, or docs/how-to/supervised-start.md"
-        elif near == len(by_question):
+        if near == len(by_question):
             yield "- D_exp may be empty: raise partition.pef_min_correct, or add harder questions"
 
     def _faults(self, rule: str) -> Iterator[str]:
@@ -140,15 +138,18 @@ class Look:
         longer = "raise sampling.<plan>.max_tokens and train.max_tokens, with room in engine.max_model_len"
         if self.limit < self.config.sampling.presample.max_tokens:
             longer = "a look waits for no longer answers; see whether these end"
-        place = f"datasets.{train}.instruction, or a supervised start (docs/how-to/supervised-start.md)"
+        start = "or a supervised start (docs/how-to/supervised-start.md)"
+        place = f"datasets.{train}.instruction, {start}"
         if self.best != rule:
             place = self._key(self.best)
         thinks = pl.col("detail").eq_missing(STILL_THINKING.detail)
+        wrong = pl.col("verdict").is_in(("wrong", "refused", "parse_error", "runtime_error"))
         cut, none = pl.col("finish_reason") == "length", pl.col("verdict") == "no_answer"
         faults = [
             ("still thinking at the end", thinks, longer),
             ("cut off", cut & ~thinks, longer),
             ("without an answer", none & ~cut & ~thinks, place),
+            ("wrong, and none right", wrong & ~pl.col("correct").any(), f"datasets.{train}.fields, {start}"),
             ("whose gold cannot be read", pl.col("verdict") == "gold_error", f"datasets.{train}.fields"),
             ("stopped by a limit", pl.col("verdict").is_in(_LIMITED), "timeout_s and other limits of the scorer"),
         ]
