@@ -41,7 +41,7 @@ def updates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One update on one rank, and on two at every ZeRO stage."""
     folder = tmp_path_factory.mktemp("updates")
     for ranks, stages in ((1, (0,)), (2, STAGES)):
-        run_ranks(ranks, [UPDATE, str(folder), "200", *map(str, stages)])
+        run_ranks(ranks, [UPDATE, str(folder), "600", *map(str, stages)])
     return folder
 
 
