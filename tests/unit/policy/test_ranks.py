@@ -43,7 +43,7 @@ def updates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with process_group(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("dphrl.policy.logprobs._LOGITS_PER_CHUNK", CHUNK)
         update(0, "even", folder)
-    run_ranks(2, [UPDATE, str(folder), "200", *map(str, STAGES)])
+    run_ranks(2, [UPDATE, str(folder), "600", *map(str, STAGES)])
     return folder
 
 

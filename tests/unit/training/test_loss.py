@@ -77,7 +77,8 @@ def _of_old(method: MethodConfig, logprobs: Tensor) -> tuple[Tensor, dict[str, f
     objective = Objective(method, _train("separate"))
     weights = objective.loss_weights((4, 0), (4, 0))
     ours = logprobs[torch.tensor([a for row in FROM_OLD for a in row])]
-    return objective.rollout_loss(ours, torch.zeros(4), _examples(FROM_OLD, False, OLD), weights)
+    loss, sums = objective.rollout_loss(ours, torch.zeros(4), _examples(FROM_OLD, False, OLD), weights)
+    return loss, {name: float(total) for name, total in sums.items()}
 
 
 def test_kl_to_old_is_that_of_the_old_policy_to_the_new() -> None:

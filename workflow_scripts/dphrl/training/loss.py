@@ -60,7 +60,8 @@ class Example:
     counted: bool = True
 
 
-Sums = dict[str, float]
+Sums = dict[str, Tensor | int]
+"""Sums over the tokens of a pass, float64 on its device, so that the host need not wait for them; and their number."""
 
 
 class Objective:
@@ -106,12 +107,12 @@ class Objective:
         result = policy_loss(logprobs, old, advantages, eps_low=low, eps_high=high, dual_clip=bound, weights=importance)
         loss = weights.exploration * result.loss.sum()
         moved = (logprobs - old).detach().double()
-        sums = {
-            "policy_loss_sum": result.loss.sum().item(),
-            "clipped_sum": result.clipped.sum().item(),
+        sums: Sums = {
+            "policy_loss_sum": _sum(result.loss),
+            "clipped_sum": _sum(result.clipped),
             # k3 of KL(old || new), on samples of pi_old.
-            "kl_to_old_sum": (torch.expm1(moved) - moved).sum().item(),
-            "entropy_sum": entropy.sum().item(),
+            "kl_to_old_sum": _sum(torch.expm1(moved) - moved),
+            "entropy_sum": _sum(entropy),
             "rollout_tokens": len(logprobs),
         }
         if self._method.needs_reference_model:
@@ -121,9 +122,9 @@ class Objective:
             if self._method.off_policy is not None:
                 form, most = self._method.off_policy, self._method.off_policy_cap
                 value, capped = off_policy(value, logprobs, old, form, most)
-                sums["off_policy_capped_sum"] = capped.sum().item()
+                sums["off_policy_capped_sum"] = _sum(capped)
             loss = loss + weights.rollout_divergence * value.sum()
-            sums["rollout_divergence_sum"] = value.sum().item()
+            sums["rollout_divergence_sum"] = _sum(value)
         return loss, sums
 
     def rehearsal_loss(
@@ -155,7 +156,7 @@ class Objective:
                 (ids == sampled[:, None]).any(dim=1).to(topk.device),
                 rao_blackwell=self._method.topk_estimator == "conditional",
             )
-        sums = {"divergence_sum": value.sum().item(), "rehearsal_tokens": len(logprobs)}
+        sums: Sums = {"divergence_sum": _sum(value), "rehearsal_tokens": len(logprobs)}
         return weights.rehearsal * value.sum(), sums
 
 
@@ -163,6 +164,10 @@ def topk_of(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
     """Ids and reference log-probs of the reference's top-K tokens of all examples, (response tokens, K) each."""
     ids, logprobs = zip(*_present(examples, "topk"), strict=True)
     return torch.cat(ids), torch.cat(logprobs)
+
+
+def _sum(values: Tensor) -> Tensor:
+    return values.detach().sum().double()
 
 
 def _joined(examples: Sequence[Example], name: str) -> Tensor:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -110,7 +111,8 @@ class Trainer:
         weights = self._weights(examples)
         if weights is None:
             return Update({}, math.nan, [torch.empty(0)] * len(examples))
-        totals: dict[str, float] = defaultdict(float)
+        # Tensors on the device until the last pass: a copy would keep the host from queuing the next one.
+        totals: dict[str, Any] = defaultdict(float)
         logprobs: list[Tensor] = [torch.empty(0)] * len(examples)
         done = 0
         for part, group in self._passes(examples):
@@ -130,7 +132,8 @@ class Trainer:
         for group in self._deepspeed.optimizer.param_groups:
             group["lr"] = lr
         self._deepspeed.step()
-        return Update(all_reduce_sum(totals), float(self._deepspeed.get_global_grad_norm()), logprobs)
+        sums = all_reduce_sum({name: float(total) for name, total in totals.items()})
+        return Update(sums, float(self._deepspeed.get_global_grad_norm()), [part.cpu() for part in logprobs])
 
     def divergence_share(self, examples: Sequence[Example]) -> float | None:
         """The divergence's share of the gradient on a mini-batch: |g_D| / (|g_D| + |g_P|), P the policy loss.
@@ -217,7 +220,7 @@ class Trainer:
     def _micro_batch(
         self, module: nn.Module, examples: Sequence[Example], group: MicroBatch, weights: ComponentWeights
     ) -> tuple[Tensor, Sums, list[Tensor]]:
-        """Loss, sums and log-probs of rows of one kind."""
+        """Loss, sums and log-probs of rows of one kind, on the device."""
         batch = collate([example.row for example in examples], self.device, group.shared, group.form)
         lengths = [len(example.row.response) for example in examples]
         if examples[0].rehearsal:
@@ -227,7 +230,7 @@ class Trainer:
         else:
             logprobs, entropy = module(batch)
             loss, sums = self.objective.rollout_loss(logprobs, entropy, examples, weights)
-        return loss, sums, [part.cpu() for part in logprobs.detach().split(lengths)]
+        return loss, sums, [*logprobs.detach().split(lengths)]
 
     def _cut(self, rows: Sequence[Row]) -> tuple[list[MicroBatch], int]:
         """This rank's micro-batches, and how many passes the rank with the most makes beyond these.
