@@ -22,6 +22,7 @@ rule figure:
         # The script imports the module of the figure by its name, which no static graph shows.
         code=lambda wildcards: code("figure.py", modules=[figures.module(wildcards.figure)]),
         published=lambda w: CONFIG.evaluate.published if figures.figure(w.figure).published else None,
+        methods=lambda w: slices.paper(CONFIG)["methods"] if figures.figure(w.figure).methods else None,
         caption=lambda wildcards: figures.figure(wildcards.figure).caption,
         datasets=SETS,
     message:

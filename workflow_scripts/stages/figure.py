@@ -14,6 +14,7 @@ with stage("published", libraries=["altair", "vl-convert-python"]) as job:
     published = None
     if snakemake.input.published:
         published = published_points(job.file("published", snakemake.input.published), snakemake.params.published)
-    chart = figures.draw(name, job.read(table, snakemake.input.table), snakemake.params.datasets, published)
+    values = job.read(table, snakemake.input.table)
+    chart = figures.draw(name, values, snakemake.params.datasets, published, snakemake.params.methods)
     write_text(Path(snakemake.output.spec), figures.to_json(chart))
     write_text(Path(snakemake.output.svg), figures.to_svg(chart))

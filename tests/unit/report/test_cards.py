@@ -72,7 +72,7 @@ def test_the_text_has_method_data_results_configuration_and_command(tables: Any,
         "trained from Llama-3.1-8B.",
         "40 steps of 16 prompts of D_exp with 16 rollouts each",
         "12 prompts in D_pef, 36 in D_exp",
-        "| DPH-JS (seed 1, step 40) ",
+        "| DPH-JS seed 1, step 40 ",
         '  "divergence": "js",\n',
         f"    {COMMAND}\n",
     ):

@@ -39,9 +39,12 @@ def test_a_figure_without_rows_is_not_planned():
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", ["tables", "many_seeds"])
-def test_same_table_same_bytes(name, which, request):
+def test_same_table_same_bytes(name, which, request, weights):
     table = request.getfixturevalue(which)[figures.figure(name).table]
-    chart, again = figures.draw(name, table), figures.draw(name, table.sample(fraction=1.0, shuffle=True, seed=1))
+    chart, again = (
+        figures.draw(name, table, methods=weights),
+        figures.draw(name, table.sample(fraction=1.0, shuffle=True, seed=1), methods=weights),
+    )
     assert figures.to_json(chart) == figures.to_json(again)
     assert figures.to_svg(chart) == figures.to_svg(again)
     spec = json.loads(figures.to_json(chart))
@@ -57,8 +60,8 @@ def test_a_figure_holds_more_rows_than_altair_allows(tables):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_policy_is_drawn_and_datasets_are_in_the_given_order(name, tables):
-    svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table], ORDER))
+def test_every_policy_is_drawn_and_datasets_are_in_the_given_order(name, tables, weights):
+    svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table], ORDER, methods=weights))
     if name != "eta":
         for label in ("GRPO", "D_exp only", "DPH-F", "DPH-JS"):
             assert f">{label}</text>" in svg

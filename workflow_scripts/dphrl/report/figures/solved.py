@@ -11,10 +11,9 @@ from dphrl.report.figures import theme
 from dphrl.report.headline import at_published_k, datasets_in_order, last_steps
 
 _PASSK = (
-    "Share of questions solved by at least one of k samples. A policy that wins at k = 1 and loses at large k has"
-    " narrowed: it repeats one answer where the base model had several. Thick lines are means over the training seeds,"
-    " after the last step, thin lines single trainings; bands are means of their bootstrap intervals over questions."
-    " Drawn from tables/passk.parquet."
+    "Share of questions solved by at least one of k samples. A policy that wins at k = 1 and loses at large k repeats"
+    " one answer where the base had several. Thick lines are means over trainings, thin lines single trainings; bands"
+    " are intervals over questions. Drawn from tables/passk.parquet."
 )
 # The seed of rows that are means over trainings, which have seeds from 0.
 _MEAN = -1
@@ -33,32 +32,21 @@ def draw_passk(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.
     rows = theme.with_published(rows, published, ["method", "dataset", "k"])
     k = alt.Axis(values=rows["k"].unique().sort().to_list(), format="d", grid=False)
     percent = alt.Axis(format="%", tickCount=5)
-    base, selected = theme.policy_lines(
+    base = theme.policy_lines(
         rows,
         "method",
         alt.X("k:Q", title="k (samples per question)", scale=alt.Scale(type="log", base=2), axis=k),
         alt.Y("value:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent),
     )
     of_mean = base.transform_filter(f"datum.seed === {_MEAN}")
-    thin = base.transform_filter(f"datum.seed !== {_MEAN}").encode(
-        detail="seed:N", opacity=alt.when(selected).then(alt.value(0.45)).otherwise(alt.value(0.05))
-    )
-    band = of_mean.mark_area().encode(
-        y=alt.Y("low:Q", title="pass@k"),
-        y2="high:Q",
-        opacity=alt.when(selected).then(alt.value(0.09)).otherwise(alt.value(0.02)),
-    )
+    thin = base.transform_filter(f"datum.seed !== {_MEAN}").encode(detail="seed:N")
+    band = of_mean.mark_area(opacity=0.09).encode(y=alt.Y("low:Q", title="pass@k"), y2="high:Q")
     value = [alt.Tooltip("k:Q", title="k"), alt.Tooltip("value:Q", title="pass@k", format=".1%")]
     points = base.encode(shape=theme.policy_shape(rows))
-    point = (
-        points.transform_filter(f"datum.seed === {_MEAN}")
-        .mark_point(filled=True, size=55)
-        .properties(name="points")
-        .add_params(selected)
-    )
+    point = points.transform_filter(f"datum.seed === {_MEAN}").mark_point(filled=True, size=55, opacity=1)
     point = point.encode(tooltip=[theme.POLICY_TOOLTIP, *value, *theme.interval_tooltips()])
     # A layer without rows would make Vega warn.
-    single_lines = [] if single.is_empty() else [thin.mark_line(strokeWidth=0.7)]
+    single_lines = [] if single.is_empty() else [thin.mark_line(strokeWidth=0.7, opacity=0.45)]
     layers = [band, *single_lines, of_mean.mark_line(strokeWidth=2), point]
     panel = theme.panel(layers, points, rows, [theme.POLICY_TOOLTIP, *value]).properties(width=260, height=220)
     return theme.faceted(panel, rows, "dataset", "Pass@k", 3, datasets_in_order(rows, datasets), _PASSK)

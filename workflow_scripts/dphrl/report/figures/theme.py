@@ -8,11 +8,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.evaluation.methods import METHODS, in_order, label
+from dphrl.evaluation.methods import colours, in_order, label
 from dphrl.report.headline import last_steps
 
-# Of methods that evaluation/methods.py does not name.
-_FURTHER = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
 # Paul Tol's bright scheme, for anything but policies; the style "other" is grey and always last.
 _BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
@@ -35,12 +33,14 @@ class Figure:
         draw: function of the table and the order of the datasets; with `published` also of `published_points` or None.
             It raises ValueError for a table without a row to show.
         published: whether published values can be shown.
+        methods: whether it takes the methods of the configuration too, as its last argument.
     """
 
     table: str
     caption: str
     draw: Callable[..., Any]
     published: bool = False
+    methods: bool = False
 
 
 def with_policy(table: pl.DataFrame) -> pl.DataFrame:
@@ -64,10 +64,7 @@ def policy_axis(table: pl.DataFrame) -> alt.Y:
 
 def policy_colour(table: pl.DataFrame) -> alt.Color:
     """Colour of each label in `policy`: the same in every figure."""
-    methods = in_order(table["method"])
-    other_colours = dict(zip((name for name in methods if name not in METHODS), cycle(_FURTHER), strict=False))
-    colours = [METHODS[name].colour if name in METHODS else other_colours[name] for name in methods]
-    return colour("policy", _labels(table), colours)
+    return colour("policy", _labels(table), list(colours(table["method"]).values()))
 
 
 def policy_shape(table: pl.DataFrame) -> alt.Shape:
@@ -79,9 +76,9 @@ def _labels(table: pl.DataFrame) -> list[str]:
     return [label(name) for name in in_order(table["method"])]
 
 
-def colour(field: str, names: Sequence[str], colours: Sequence[str] = _BRIGHT) -> alt.Color:
+def colour(field: str, names: Sequence[str], chosen: Sequence[str] = _BRIGHT) -> alt.Color:
     """Colour of each of the values `names` of a column; the last ones share colours if there are too few."""
-    scale = alt.Scale(domain=names, range=list(islice(cycle(colours), len(names))))
+    scale = alt.Scale(domain=names, range=list(islice(cycle(chosen), len(names))))
     return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
 
 
@@ -109,15 +106,9 @@ def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:
     return [alt.Tooltip("low:Q", title="from", format=number), alt.Tooltip("high:Q", title="to", format=number)]
 
 
-def policy_lines(rows: pl.DataFrame, unused: str, x: alt.X, y: alt.Y) -> tuple[alt.Chart, alt.Parameter]:
-    """A chart without marks of a line for each policy, from `rows` without the column `unused`.
-
-    A click on a legend entry selects its policy. This selection is the second value: add it to one of the marks.
-    """
-    selected = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
-    opacity = alt.when(selected).then(alt.value(1.0)).otherwise(alt.value(0.12))
-    chart = alt.Chart(rows.drop(unused))
-    return chart.encode(x=x, y=y, color=policy_colour(rows), opacity=opacity), selected
+def policy_lines(rows: pl.DataFrame, unused: str, x: alt.X, y: alt.Y) -> alt.Chart:
+    """A chart without marks of a line for each policy, from `rows` without the column `unused`."""
+    return alt.Chart(rows.drop(unused)).encode(x=x, y=y, color=policy_colour(rows))
 
 
 def interval_layers(base: alt.Chart, points: alt.Chart, low: Any, tooltip: Any, size: int = 60) -> list[alt.Chart]:
