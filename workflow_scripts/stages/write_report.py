@@ -21,6 +21,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
     timings = {name: [read_table(Path(path), "timings") for path in inputs[name]] for name in params.stages}
     training = job.read("training", inputs.training) if inputs.training else None
     specs, texts = zip(params.figures, inputs.figures, strict=True), zip(params.papers, inputs.papers, strict=True)
+    missing = unanswered(params.sampled, params.policies, inputs.rollouts, inputs.verdicts)
     page = render_page(
         run=params.facts["Run"],
         title=params.report["title"],
@@ -32,10 +33,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
         use=None if training is None else training_use(training, params.labels, timings["trainings"]),
         timings={name: pl.concat(frames) for name, frames in timings.items() if frames},
         facts=params.facts | partition_sizes(job.read("partition", path) for path in inputs.partitions),
-        notes=[
-            *params.report["notes"],
-            *unanswered(params.sampled, params.policies, inputs.rollouts, inputs.verdicts),
-        ],
+        notes=[*params.report["notes"], *missing],
         sampled=params.sampled,
     )
     write_text(Path(snakemake.output.page), page)

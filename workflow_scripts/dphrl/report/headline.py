@@ -32,7 +32,7 @@ NO_INTERVAL: Final = "no interval: all questions agree"
 
 
 def headline_table(table: pl.DataFrame, datasets: Sequence[str]) -> Table:
-    """Value and interval of each metric on `datasets`: a row per policy, and as columns greedy, mean, pass@k, counts."""
+    """Value and interval of each metric on `datasets`, a row per policy: greedy, mean, pass@k, then counts."""
     here = table.filter(pl.col("dataset").is_in(datasets))
     columns = [
         (dataset, metric)
