@@ -1,166 +1,150 @@
-"""Intervals and verdicts on simulated runs, as Markdown tables: python dev/benchmarks/coverage.py
+"""How often 95 % intervals hold the truth, by simulation, as Markdown tables: python dev/benchmarks/coverage.py
 
-Six methods are trained with S seeds on one base and asked Q questions. In points, a difference of two methods varies by
-2.1 x sqrt(2) between seeds, by 16 between questions and by 14 between seeds on one question; nothing differs truly
-unless it says so. The numbers go through the code that makes the tables comparisons and claims.
-
-1. Coverage of 95 % intervals, questions alone and in clusters of unequal size (intraclass correlation 0.1), where the
-   seed variances of the methods are alike, and where every other method has four times the variance of the rest.
-2. Power at the differences that two-sided tests at 5 % should find in 80 % of runs.
-3. Verdicts on one claim alone; and the runs in which any of four primary ones has a direction.
+1. Differences of two methods over trainings and questions, in six populations. Four are measured: the trainings of
+   DPH-F and DPH-JS in world 1 (demo-full, 16 each) and those of draws.yaml (12 each), less GRPO, whose 5 trainings give
+   at most 5 to a run. Trainings and questions are drawn with replacement. Two are normal: trainings of a method vary by
+   14 or 8 points, those of the other by 2; questions by 16, and trainings on one question by 14.
+2. Claims on the normal populations without a difference, and with one of the margin.
+3. Means over questions of one policy: 16 samples of each, many questions easy or hard, and questions on few databases.
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from registered import Counts, Floats, table
 
-from dphrl.config.blocks.evaluation import ClaimsConfig
-from dphrl.evaluation.claims import CONTRADICTED, EQUIVALENT, LEVEL, SUPPORTED, judge
-from dphrl.evaluation.crossed import Crossed, Difference, Questions, holm
+from dphrl.evaluation import pass_at_k
+from dphrl.evaluation.interval import Questions, difference, ratio
 
-SEED_SD, QUESTION_SD, BOTH_SD, CORRELATION = 0.021, 0.16, 0.14, 0.1
-METHODS = ("grpo", "dph_f", "dph_js", "exp_only", "rkl", "dapo")
-PRIMARY = (("grpo", "base"), ("dph_f", "grpo"), ("dph_js", "grpo"), ("dph_js", "exp_only"))
-POWER = {(3, 300): 0.061, (5, 300): 0.049, (5, 600): 0.044, (8, 600): 0.036, (10, 1200): 0.030}
-SEEDS, QUESTIONS, CLUSTERS = (3, 5, 8), (100, 300, 1000), (0, 5, 11, 25)
-# Which methods have four times the seed variance of the others: those with an odd number.
-UNLIKE, BOTH_HIGH = ("grpo", "dph_f"), ("dph_f", "exp_only")
+COUNTS = Path(__file__).parents[2] / "docs/worked-example/counts.parquet"
+TRAININGS, MARGIN, RUNS = (3, 5, 8, 16), 0.05, 2000
 
 
-class Cell(NamedTuple):
-    """Seeds, questions, clusters (0: none), the ratio of the seed variances, and how much each method is better."""
+class Run(NamedTuple):
+    """(trainings, questions) values of two methods, the true difference, and that of a further training."""
 
-    seeds: int
-    questions: int
-    clusters: int = 0
-    ratio: float = 1.0
-    better: float = 0.0
-
-
-def runs(cell: Cell, number: int, seed: int) -> Iterator[Crossed]:
-    """Simulated runs; `better` is the true value of every other method above the rest."""
-    random = np.random.default_rng([seed, *map(int, cell[:4]), round(1000 * cell.better)])
-    labels = _labels(cell)
-    questions = [Questions(np.ones(cell.questions), labels)]
-    low = SEED_SD**2 * 2 / (1 + cell.ratio)
-    for _ in range(number):
-        values = {"base": [_of_questions(random, cell, labels)[None, :]]}
-        for place, method in enumerate(METHODS):
-            sd = np.sqrt(low * (cell.ratio if place % 2 else 1.0))
-            own = cell.better * (place % 2) + random.normal(0, sd, (cell.seeds, 1))
-            noise = random.normal(0, BOTH_SD / np.sqrt(2), (cell.seeds, cell.questions))
-            values[method] = [own + _of_questions(random, cell, labels) + noise]
-        yield Crossed(values, questions, ["base"])
+    ours: Floats
+    theirs: Floats
+    truth: float
+    further: float
 
 
-def _labels(cell: Cell) -> Any:
-    """The cluster of each question, the last ones the largest; None without clusters."""
-    if not cell.clusters:
-        return None
-    sizes = np.arange(1, cell.clusters + 1) / sum(range(1, cell.clusters + 1))
-    return np.searchsorted(np.cumsum(sizes), (np.arange(cell.questions) + 0.5) / cell.questions)
+Population = Callable[[int], Iterator[Run]]
 
 
-def _of_questions(random: np.random.Generator, cell: Cell, labels: Any) -> Any:
-    """A method's values on the questions, of which two methods' differ by `QUESTION_SD`."""
-    sd, shared = QUESTION_SD / np.sqrt(2), CORRELATION if cell.clusters else 0.0
-    values = random.normal(0, sd * np.sqrt(1 - shared), cell.questions)
-    return values + random.normal(0, sd * np.sqrt(shared), cell.clusters)[labels] if cell.clusters else values
+def measured(ours: Floats, theirs: Floats) -> Population:
+    """Runs drawn from (trainings, questions) values."""
+
+    def runs(size: int) -> Iterator[Run]:
+        random, truth = np.random.default_rng(size), float(ours.mean() - theirs.mean())
+        while True:
+            asked = random.integers(0, ours.shape[1], ours.shape[1])
+            rows = (
+                values[random.integers(0, len(values), number)][:, asked]
+                for values, number in ((ours, size), (theirs, min(size, len(theirs))))
+            )
+            yield Run(*rows, truth, float(ours[random.integers(0, len(ours))].mean() - theirs.mean()))
+
+    return runs
 
 
-def coverage(cell: Cell, number: int) -> tuple[float, float, float]:
-    """Share of intervals that hold 0 for two methods of unlike variances, their mean width, the share for two high."""
-    held, widths, high = 0, 0.0, 0
-    for run in runs(cell, number, 1):
-        below, above = run.difference(*UNLIKE).interval(0.95)
-        held, widths = held + (below <= 0 <= above), widths + above - below
-        below, above = run.difference(*BOTH_HIGH).interval(0.95)
-        high += below <= 0 <= above
-    return held / number, widths / number, high / number
+def normal(ours: float, theirs: float, better: float = 0.0, questions: int = 300) -> Population:
+    """Runs with these standard deviations of trainings; our method is better by `better`."""
+
+    def runs(size: int) -> Iterator[Run]:
+        random = np.random.default_rng(size)
+        while True:
+            of_questions = random.normal(0, 0.16 / np.sqrt(2), (2, 1, questions))
+            noise = random.normal(0, 0.14 / np.sqrt(2), (2, size, questions))
+            of_trainings = random.normal(0, np.array([ours, theirs])[:, None, None], (2, size, 1))
+            rows = of_questions + noise + of_trainings
+            yield Run(rows[0] + better, rows[1], better, better + random.normal(0, ours))
+
+    return runs
 
 
-def power(cell: Cell, number: int) -> float:
-    """Share of runs whose test finds the true difference of the first two methods."""
-    return sum(run.difference("dph_f", "grpo").p <= LEVEL for run in runs(cell, number, 2)) / number
+def populations() -> dict[str, Population]:
+    """The six populations by name."""
+    counts = Counts(COUNTS)
+    world = counts.values("demo-full", "covered", "ambiguous")
+    draws = [counts.values(run, "covered", "ambiguous") for run in sorted(set(counts.rows["run"])) if "draws" in run]
+    made = {}
+    for method, name in (("dph_f", "DPH-F"), ("dph_js", "DPH-JS")):
+        made[f"{name}, world 1"] = measured(world[method], world["grpo"])
+        made[f"{name}, draws"] = measured(np.concatenate([values[method] for values in draws]), world["grpo"])
+    return made | {"normal, 14 and 2 points": normal(0.14, 0.02), "normal, 8 and 2 points": normal(0.08, 0.02)}
 
 
-def verdicts(cell: Cell, number: int) -> tuple[float, float, float, float]:
-    """Shares of supported and contradicted of one claim, of runs with either among the primary ones, of equivalent."""
-    counts = np.zeros(4)
-    for run in runs(cell, number, 3):
-        differences = [run.difference(*pair) for pair in PRIMARY]
-        corrected = holm([difference.p for difference in differences])
-        primary = {_verdict(each, p, LEVEL / len(PRIMARY)) for each, p in zip(differences, corrected, strict=True)}
-        alone = _verdict(differences[1], differences[1].p, LEVEL)
-        counts += [
-            alone == SUPPORTED,
-            alone == CONTRADICTED,
-            not primary.isdisjoint((SUPPORTED, CONTRADICTED)),
-            alone == EQUIVALENT,
-        ]
-    return tuple(counts / number)
+def over_trainings(runs: int) -> None:
+    """Print coverage, the share of intervals above the truth, half-widths, and how often a further training is in."""
+    lines = []
+    for name, population in populations().items():
+        held, high, further, halves = np.zeros((4, len(TRAININGS)))
+        for place, size in enumerate(TRAININGS):
+            for run, _ in zip(population(size), range(runs), strict=False):
+                estimate = difference([run.ours], [run.theirs], [Questions(np.ones(run.ours.shape[1]))])
+                below, above = estimate.interval(0.95)
+                held[place] += below <= run.truth <= above
+                high[place] += run.truth < below
+                further[place] += below <= run.further <= above
+                halves[place] += estimate.half()
+        cells = [[f"{100 * share:.1f}" for share in values / runs] for values in (held, high, halves, further)]
+        lines.append([name, *(", ".join(values) for values in cells)])
+    head = [f"{', '.join(map(str, TRAININGS))} trainings", "held, %", "too high, %", "half-width, points"]
+    table([*head, "a further training is inside, %"], lines, "lrrrr")
 
 
-def _verdict(difference: Difference, p: float, level: float) -> str:
-    row = {
-        "primary": True,
-        "relation": "higher",
-        "metric": "pass@16",
-        "against": "other",
-        "difference": difference.value,
-    }
-    row |= {"error": difference.error, "freedom": difference.freedom, "seeds": 3, "seeds_against": 3, "questions": 1}
-    row |= {"of_seeds": 0.0, "of_questions": 0.0, "of_both": 0.0, "trainings": []}
-    judge(row, p, ClaimsConfig(), level)
-    return str(row["verdict"])
+def over_claims(runs: int) -> None:
+    """Print how often a true difference is found, and how often the 90 % interval lies within the margin."""
+    lines = []
+    for better in (0.0, MARGIN):
+        for size in TRAININGS:
+            found, inside = 0, 0
+            for run, _ in zip(normal(0.021, 0.021, better)(size), range(runs), strict=False):
+                estimate = difference([run.ours], [run.theirs], [Questions(np.ones(run.ours.shape[1]))])
+                low, high = estimate.interval(0.95)
+                found += low > 0 or high < 0
+                inside += max(map(abs, estimate.interval(0.9))) < MARGIN
+            lines.append(
+                [f"{100 * better:.0f}", str(size), *(f"{100 * share / runs:.1f}" for share in (found, inside))]
+            )
+    table(["true difference, points", "trainings", "found, %", "within the margin, %"], lines, "rrrr")
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A Markdown table; numbers have one digit after the point."""
-    lines = [heads, ["---:"] * len(heads), *rows]
-    for line in lines:
-        print(
-            "|", " | ".join(f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in line), "|", flush=True
-        )
-    print()
+def over_questions(trials: int) -> None:
+    """Print the coverage of intervals of one policy."""
+    lines = []
+    for questions in (30, 100, 300):
+        random = np.random.default_rng(questions)
+        chances, many = (random.beta(0.6, 0.8, size) for size in ((questions, trials), 10**6))
+        right = random.binomial(16, chances)
+        rare = (random.random(chances.shape) < 0.02).astype(float)
+        cases = ((many.mean(), right / 16), ((1 - (1 - many) ** 8).mean(), pass_at_k(16, right, 8)), (0.02, rare))
+        lines.append([str(questions), *(_held(truth, ratio(np.asarray(values))) for truth, values in cases)])
+    table(["questions", "mean of 16 samples", "pass@8", "a share of 2 %"], lines, "rrrr")
+    lines = []
+    for clusters in (5, 11, 25):
+        random = np.random.default_rng(clusters)
+        labels = np.repeat(np.arange(clusters), np.arange(1, clusters + 1) * 4)
+        shared = random.normal(0, np.sqrt(0.1), (clusters, trials))[labels]
+        values = shared + random.normal(0, np.sqrt(0.9), (len(labels), trials))
+        both = (ratio(values, clusters=given, proportion=False) for given in (labels, None))
+        lines.append([str(clusters), *(_held(0.0, intervals) for intervals in both)])
+    table(["databases", "in clusters", "as if independent"], lines, "rrr")
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=4000, help="simulated runs of each cell")
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    with ProcessPoolExecutor(options.processes) as pool:
-
-        def each(measure: Callable[[Cell, int], Any], cells: Sequence[Cell]) -> list[Any]:
-            return list(pool.map(measure, cells, [options.runs] * len(cells)))
-
-        for ratio, heads in ((1.0, ["coverage"]), (4.0, ["coverage, 1 : 4", "4 : 4"])):
-            cells = [Cell(s, q, g, ratio) for s in SEEDS for q in QUESTIONS for g in CLUSTERS]
-            measured = dict(zip(cells, each(coverage, cells), strict=True))
-            rows = []
-            for cell, (held, width, high) in measured.items():
-                wider = width / measured[cell._replace(clusters=0)][1]
-                shares = [100 * held, *([100 * high] if ratio > 1 else [])]
-                rows.append((cell.seeds, cell.questions, cell.clusters or "-", *shares, f"{wider:.2f}"))
-            print_table(["seeds", "questions", "clusters", *heads, "width, to none"], rows)
-        cells = [Cell(*size, better=better) for size, better in POWER.items()]
-        powers = each(power, cells)
-        rows = [(*cell[:2], 100 * cell.better, 100 * share) for cell, share in zip(cells, powers, strict=True)]
-        print_table(["seeds", "questions", "difference", "power"], rows)
-        cells = [Cell(s, q, better=better) for s, q in ((3, 300), (5, 600)) for better in (0.0, 0.05)]
-        rows = []
-        for cell, shares in zip(cells, each(verdicts, cells), strict=True):
-            supported, contradicted, any_primary, equivalent = (100 * float(share) for share in shares)
-            any_false = "-" if cell.better else any_primary
-            rows.append((*cell[:2], 100 * cell.better, supported, contradicted, any_false, equivalent))
-        heads = ["seeds", "questions", "difference", "supported", "contradicted", "any primary", "equivalent"]
-        print_table(heads, rows)
+def _held(truth: float, intervals: tuple[Floats, Floats, Floats]) -> str:
+    _, low, high = intervals
+    return f"{100 * float(((low <= truth) & (truth <= high)).mean()):.1f}"
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=RUNS, help="simulated runs of each cell")
+    options = parser.parse_args()
+    over_trainings(options.runs)
+    over_claims(options.runs)
+    over_questions(options.runs)

@@ -27,8 +27,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.config.blocks.evaluation import BootstrapConfig
-from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.diagnosis import (
     CHOSEN,
     EXIT,
@@ -56,7 +54,6 @@ SHAPES: dict[str, Callable[[Random, int], Floats]] = {
 MIXED = {"easy": (2.0, 0.6), "mixed": (0.5, 0.6), "hard": (0.4, 2.0)}
 SAMPLES, MARGIN, WAYS = (8, 16, 32, 64), 0.05, 5
 NUMBERS = (130, 300, 1000)
-_BOOTSTRAP = PromptBootstrap(1, "d", BootstrapConfig(replicates=100), 0)
 
 
 class Cell(NamedTuple):
@@ -82,7 +79,7 @@ def policy(right: NDArray[np.bool_], ways: NDArray[np.integer] | None = None, gr
         rows = rows.with_columns(**lists)
     if len(groups):
         rows = rows.with_columns(cluster=pl.Series(groups).cast(pl.String))
-    return Policy(PolicyKey("tuned", 0, 0, "d"), rows, _BOOTSTRAP)
+    return Policy(PolicyKey("tuned", 0, 0, "d"), rows)
 
 
 def draw(random: Random, rates: Floats, n: int) -> NDArray[np.bool_]:

@@ -2,33 +2,33 @@
 
     .venv/bin/python dev/benchmarks/registered.py collect docs/worked-example/counts.parquet results/demo-full ...
     .venv/bin/python dev/benchmarks/registered.py tables docs/worked-example/counts.parquet
-    .venv/bin/python dev/benchmarks/registered.py coverage docs/worked-example/counts.parquet     # of the intervals
     .venv/bin/python dev/benchmarks/registered.py figure docs/worked-example/counts.parquet       # strip.svg
 
-The file has a row for each question of each policy that was evaluated, so that all tables follow from it.
+The file has a row for each question of each policy that was evaluated, so that all tables follow from it. Each table
+has the interval and p that were registered (`registered_interval.py`), then those of `dphrl.evaluation.interval`, and
+the p of an exact permutation test over trainings.
 """
 
 import argparse
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import altair as alt
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from registered_interval import Registered, at_mean, registered
 from scipy.stats import beta, false_discovery_control
 from world import RADIUS
 
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation.comparisons import at_equal_mean
-from dphrl.evaluation.crossed import Crossed, Difference, Questions, detectable, holm
 from dphrl.evaluation.estimator import pass_at_k
+from dphrl.evaluation.interval import Estimate, Part, Questions, difference, holm, permutation_p
 from dphrl.evaluation.methods import label
-from dphrl.evaluation.names import UNTRAINED
-from dphrl.evaluation.study import Study
+from dphrl.evaluation.study import Policy, Study
 from dphrl.report import figures
 from dphrl.report.figures import theme
 from dphrl.store.parquet import read_table
@@ -61,6 +61,20 @@ class Contrast(NamedTuple):
     level: str
     method: str
     against: str
+
+
+class Both(NamedTuple):
+    """A difference as it was registered, and by the interval of the project since 0.6.
+
+    Attributes:
+        permutation: p of the exact permutation test over trainings.
+        trainings: their numbers, without that of the base.
+    """
+
+    registered: Registered
+    now: Estimate
+    permutation: float
+    trainings: tuple[int, ...]
 
 
 def collect(runs: list[Path], out: Path, counts_of: Callable[[Path], Iterator[pl.DataFrame]], order: list[str]) -> None:
@@ -123,12 +137,9 @@ class Counts:
             found.setdefault(str(method), []).append(rows[column].cast(pl.Float64).to_numpy())
         return {method: np.stack(rows) for method, rows in found.items()}
 
-    def difference(self, one: Contrast) -> Difference:
-        """A contrast with the interval of the project: trainings crossed with questions."""
-        values = self.values(one.run, one.column, one.level)
-        questions = Questions(np.ones(values["base"].shape[1]))
-        crossed = Crossed({method: [rows] for method, rows in values.items()}, [questions], UNTRAINED)
-        return crossed.difference(one.method, one.against)
+    def difference(self, contrast: Contrast) -> Both:
+        """A contrast with both intervals."""
+        return both(self.values(contrast.run, contrast.column, contrast.level), contrast.method, contrast.against)
 
     def study(self, run: str, config: EvaluateConfig) -> Study:
         """The run as the package's study, for comparisons at equal mean."""
@@ -151,29 +162,50 @@ def shown_p(p: float) -> str:
     return "-" if np.isnan(p) else f"{p:.3f}".replace("0.000", "< 0.001")
 
 
-def row_of_comparison(
-    name: str, comparison: Mapping[str, Any], p: float, level: float = 0.05, unit: float = 100.0
-) -> list[str]:
-    """A row of the table "comparisons" under a name, in points or another unit, with its corrected p."""
-    digits = 1 if unit == 100.0 else 2
-    value, low, high = (f"{unit * comparison[key]:+.{digits}f}" for key in ("difference", "low", "high"))
-    return [
-        name,
-        ", ".join(str(number) for number in (comparison["seeds"], comparison["seeds_against"]) if number),
-        f"{value} [{low}, {high}]",
-        shown_p(p),
-        f"{unit * detectable(comparison['error'], comparison['freedom'], level):.{digits}f}",
-    ]
+def both(values: Mapping[str, Floats], method: str, against: str, clusters: ArrayLike | None = None) -> Both:
+    """A difference of two methods from (trainings, questions) values of all."""
+    ours, theirs = values[method], values[against]
+    questions = Questions(np.ones(ours.shape[1]), clusters)
+    return Both(
+        registered(values, questions, method, against),
+        difference([ours], [theirs], [questions]),
+        permutation_p(ours.mean(axis=1), theirs.mean(axis=1)),
+        tuple(len(rows) for rows in (ours, theirs) if rows is not values["base"]),
+    )
 
 
-def row(name: str, difference: Difference, p: float, unit: float = 100.0, level: float = 0.05) -> list[str]:
-    """The row of a difference that this file computes."""
-    low, high = difference.interval(0.95)
-    comparison = {
-        "difference": difference.value, "low": low, "high": high, "error": difference.error,
-        "freedom": difference.freedom, "seeds": difference.seeds[0], "seeds_against": difference.seeds[1],
-    }  # fmt: skip
-    return row_of_comparison(name, comparison, p, level, unit)
+def contrasts(names: Sequence[str], measured: Sequence[Both], correction: str, units: Sequence[float] = ()) -> None:
+    """Print a family of differences.
+
+    Args:
+        correction: "Holm", "BH" (Benjamini and Hochberg 1995) or "uncorrected".
+        units: 100 for points, 1 for counts; none: points.
+    """
+    correct = {"Holm": holm, "BH": _false_discoveries, "uncorrected": np.asarray}[correction]
+    level = 0.05 / len(names) if correction == "Holm" else 0.05
+    before, now = correct([one.registered.p for one in measured]), correct([one.now.p for one in measured])
+    lines = []
+    for name, one, unit, *p in zip(names, measured, units or [100.0] * len(names), before, now, strict=True):
+        digits = 1 if unit == 100.0 else 2
+        value, *ends = (
+            f"{unit * end:+.{digits}f}" for end in (one.now.value, *one.registered.interval, *one.now.interval(0.95))
+        )
+        parts = ", ".join(f"{unit * part.half(0.05):.{digits}f}" for part in one.now.parts)
+        lines.append([
+            name, ", ".join(map(str, one.trainings)), f"{value} [{ends[0]}, {ends[1]}]", shown_p(p[0]),
+            f"{unit * one.registered.detectable(level):.{digits}f}",
+            f"[{ends[2]}, {ends[3]}]", parts, shown_p(p[1]), shown_p(one.permutation),
+        ])  # fmt: skip
+    head = ["", "trainings", "registered [95 %]", f"p ({correction})", "finds", "now [95 %]"]
+    head += ["trainings, questions", f"p ({correction})", "permutation p"]
+    table(head, lines, "l" + "r" * (len(head) - 1))
+
+
+def _false_discoveries(p: Sequence[float]) -> Floats:
+    corrected = np.array(p, dtype=float)
+    tested = ~np.isnan(corrected)
+    corrected[tested] = false_discovery_control(corrected[tested])
+    return corrected
 
 
 def trainings(counts: Counts, run: str) -> None:
@@ -220,12 +252,8 @@ def trainings(counts: Counts, run: str) -> None:
 
 def primary(counts: Counts, run: str) -> None:
     """The four primary contrasts, by Holm."""
-    found = [counts.difference(Contrast(run, "covered", "ambiguous", *pair)) for pair in PRIMARY]
-    lines = [
-        row(" - ".join(map(label, pair)), one, p, level=0.05 / 4)
-        for pair, one, p in zip(PRIMARY, found, holm([one.p for one in found]), strict=True)
-    ]
-    table(["endpoint", "trainings", "difference [95 %]", "p (Holm)", "finds"], lines, "lrrrr")
+    measured = [counts.difference(Contrast(run, "covered", "ambiguous", *pair)) for pair in PRIMARY]
+    contrasts([" - ".join(map(label, pair)) for pair in PRIMARY], measured, "Holm")
 
 
 def key_secondary(counts: Counts) -> None:
@@ -243,16 +271,32 @@ def key_secondary(counts: Counts) -> None:
         for method, against in GAINS
     )
     config = EvaluateConfig(datasets=("in_domain",), claims=ClaimsConfig(primary=ends))
-    equal = at_equal_mean(counts.study("demo-full-paths", config))
-    names = [f"{label(one['method'])} - {label(one['against'])} at equal mean" for one in equal.iter_rows(named=True)]
-    kl = counts.difference(Contrast("demo-full", "covered", "ambiguous", "dph_f", "rkl_k2"))
-    chances = holm([*equal["p"], kl.p])
-    lines = [
-        row_of_comparison(name, comparison, p, 0.05 / 3)
-        for name, comparison, p in zip(names, equal.iter_rows(named=True), chances, strict=False)
-    ]
-    lines.append(row(f"DPH-F - {label('rkl_k2')}", kl, chances[-1], level=0.05 / 3))
-    table(["key secondary", "trainings", "difference [95 %]", "p (Holm)", "finds"], lines, "lrrrr")
+    study = counts.study("demo-full-paths", config)
+    values = _on_lines(study)
+    measured = []
+    for row, pair in zip(at_equal_mean(study).iter_rows(named=True), GAINS, strict=True):
+        at_mean_now = Estimate(
+            row["difference"],
+            Part(row["error_trainings"], row["freedom_trainings"]),
+            Part(row["error_questions"], row["freedom_questions"]),
+        )
+        measured.append(both(values, *pair)._replace(now=at_mean_now))
+    measured.append(counts.difference(Contrast("demo-full", "covered", "ambiguous", "dph_f", "rkl_k2")))
+    names = [f"{label(method)} - {label(against)} at equal mean" for method, against in GAINS]
+    contrasts([*names, f"DPH-F - {label('rkl_k2')}"], measured, "Holm")
+
+
+def _on_lines(study: Study) -> dict[str, Floats]:
+    """(trainings, questions) values at equal mean by method, as they were registered."""
+    base, *others = study.policies
+    inside, paths = (base.rows["level"] == "ambiguous").to_numpy(), dict[str, dict[int, list[Policy]]]()
+    for policy in others:
+        paths.setdefault(policy.key.method, {}).setdefault(policy.key.seed, [base]).append(policy)
+    values = {
+        method: np.stack([at_mean(path, inside, K, EQUAL) for path in of_method.values()])
+        for method, of_method in paths.items()
+    }
+    return {**values, "base": np.zeros((1, len(inside)))}
 
 
 def secondary(counts: Counts) -> None:
@@ -271,20 +315,16 @@ def secondary(counts: Counts) -> None:
         *(Contrast(run, column, level, *pair) for column in ("readings", "styles") for pair in GAINS),
         *(Contrast(run, "covered", other, *pair) for other in ("plain", "noisy") for pair in GAINS),
     ]
-    known = set(counts.rows["run"])
-    asked = [one for one in asked if one.run in known]
-    found = [counts.difference(one) for one in asked]
-    chances = np.array([one.p for one in found])
-    chances[~np.isnan(chances)] = false_discovery_control(chances[~np.isnan(chances)])
-    lines = []
-    for one, difference, p in zip(asked, found, chances, strict=True):
-        counted = one.column in ("readings", "styles")
-        where = one.column if counted else f"pass@16, {one.level}"
-        name = f"{label(one.method)} - {label(one.against)}, {where}" + (
-            "" if one.run == run else f", {one.run.removeprefix('demo-full-')}"
-        )
-        lines.append(row(name, difference, p, 1.0 if counted else 100.0))
-    table(["secondary", "trainings", "difference [95 %]", "p (BH)", "finds"], lines, "lrrrr")
+    runs = set(counts.rows["run"])
+    asked = [contrast for contrast in asked if contrast.run in runs]
+    names, units = [], []
+    for contrast in asked:
+        counted = contrast.column in ("readings", "styles")
+        where = contrast.column if counted else f"pass@16, {contrast.level}"
+        where += "" if contrast.run == run else f", {contrast.run.removeprefix('demo-full-')}"
+        names.append(f"{label(contrast.method)} - {label(contrast.against)}, {where}")
+        units.append(1.0 if counted else 100.0)
+    contrasts(names, [counts.difference(contrast) for contrast in asked], "BH", units)
 
 
 def shares(counts: Counts, run: str) -> None:
@@ -297,42 +337,6 @@ def shares(counts: Counts, run: str) -> None:
             high = beta.ppf(0.975, kept + 1, all_ - kept) if kept < all_ else 1.0
             lines.append([label(method), f"{kept} of {all_}", f"[{100 * low:.0f}, {100 * high:.0f}]"])
     table(["policy", f"trainings at {100 * COVERED:.1f} % or above", "share, %"], lines, "lrr")
-
-
-def coverage(counts: Counts, population: str, runs: int = 2000) -> None:
-    """Share of 95 % intervals that hold the true difference, with trainings and questions as the population.
-
-    A run draws trainings of each method and questions, with replacement; GRPO and D_exp only have at most 5 trainings.
-
-    Args:
-        population: a pattern of the runs whose trainings of DPH-F and DPH-JS are drawn; all others are demo-full's.
-    """
-    values, drawn = counts.values("demo-full", "covered", "ambiguous"), np.random.default_rng(1)
-    named = [run for run in counts.rows["run"].unique().sort() if re.fullmatch(population, run)]
-    for method in ("dph_f", "dph_js"):
-        values[method] = np.concatenate([counts.values(run, "covered", "ambiguous")[method] for run in named])
-    print(f"{', '.join(named)}: {len(values['dph_f'])} trainings of DPH-F, {len(values['dph_js'])} of DPH-JS\n")
-    pairs = [*PRIMARY[1:], ("dph_f", "base"), ("dph_js", "base"), ("dph_js", "dph_f")]
-    truth = {pair: values[pair[0]].mean() - values[pair[1]].mean() for pair in pairs}
-    lines = []
-    for seeds in (3, 5, 8, 10, 16):
-        hits, halves = dict.fromkeys(pairs, 0), dict.fromkeys(pairs, 0.0)
-        for _ in range(runs):
-            asked = drawn.integers(0, values["base"].shape[1], size=(values["base"].shape[1],))
-            sizes = {"base": 1, "grpo": min(seeds, 5), "exp_only": min(seeds, 5), "dph_f": seeds, "dph_js": seeds}
-            some = {
-                method: [values[method][drawn.integers(0, len(values[method]), size)][:, asked]]
-                for method, size in sizes.items()
-            }
-            crossed = Crossed(some, [Questions(np.ones(asked.size))], UNTRAINED)
-            for pair in pairs:
-                low, high = crossed.difference(*pair).interval(0.95)
-                hits[pair] += low <= truth[pair] <= high
-                halves[pair] += (high - low) / 2 / runs
-        lines.append([str(seeds), *(f"{100 * hits[pair] / runs:.1f}" for pair in pairs)])
-        lines[-1].append(f"{100 * halves['dph_f', 'grpo']:.1f}")
-    head = ["trainings of DPH", *(" - ".join(pair) for pair in pairs), "half-width, dph_f - grpo"]
-    table(head, lines, "r" * len(head))
 
 
 def figure(counts: Counts, run: str, out: Path) -> None:
@@ -373,7 +377,7 @@ def tables(path: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["collect", "tables", "coverage", "figure"])
+    parser.add_argument("what", choices=["collect", "tables", "figure"])
     parser.add_argument("counts", type=Path, help="the file of counts")
     parser.add_argument("runs", type=Path, nargs="*", help="folders of finished runs")
     arguments = parser.parse_args()
@@ -381,8 +385,5 @@ if __name__ == "__main__":
         collect(arguments.runs, arguments.counts, of_run, ["run", "method", "seed", "step", "question"])
     elif arguments.what == "tables":
         tables(arguments.counts)
-    elif arguments.what == "figure":
-        figure(Counts(arguments.counts), "demo-full", arguments.counts.with_name("strip.svg"))
     else:
-        for population in ("demo-full", r"draws-\d+"):
-            coverage(Counts(arguments.counts), population)
+        figure(Counts(arguments.counts), "demo-full", arguments.counts.with_name("strip.svg"))

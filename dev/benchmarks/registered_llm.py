@@ -16,12 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from registered import PRIMARY, collect, row_of_comparison, table
-from scipy.stats import false_discovery_control
+from registered import PRIMARY, Both, both, collect, contrasts, table
 
 from dphrl.config.load import read_config
-from dphrl.evaluation.comparisons import comparisons
-from dphrl.evaluation.crossed import holm
 from dphrl.evaluation.methods import label
 from dphrl.evaluation.study import Study
 from dphrl.store.parquet import read_table
@@ -33,7 +30,7 @@ SEEN, OTHER, SOLVED = "unseen", "development", "pass@16"
 
 
 class Contrast(NamedTuple):
-    """A row of the table "comparisons"."""
+    """A difference of two methods in pass@16 or the mean of samples."""
 
     dataset: str
     metric: str
@@ -94,23 +91,24 @@ def spread(values: list[float], name: str) -> str:
     return " ± ".join(f"{value:.{digits}f}" for value in (mean(values), *([stdev(values)] if len(values) > 1 else [])))
 
 
-def contrasts(compared: pl.DataFrame, family: tuple[Contrast, ...], correction: str) -> None:
-    """The comparisons of a family with their corrected p values, and the difference that 80 % of such studies find.
-
-    Args:
-        compared: the table "comparisons".
-        correction: "Holm", "BH" (Benjamini and Hochberg 1995) or "uncorrected".
-    """
-    rows = [compared.filter(**contrast._asdict()).row(0, named=True) for contrast in family]
-    p = np.array([row["p"] for row in rows], dtype=float)
-    corrected = {"Holm": holm, "BH": false_discovery_control, "uncorrected": np.asarray}[correction](p)
-    level = 0.05 / len(family) if correction == "Holm" else 0.05
+def family(study: Study, asked: tuple[Contrast, ...], correction: str) -> None:
+    """Print the contrasts of a family."""
     names = [
         f"{label(contrast.method)} - {label(contrast.against)}, {contrast.metric}, {contrast.dataset}"
-        for contrast in family
+        for contrast in asked
     ]
-    lines = [row_of_comparison(*shown, level) for shown in zip(names, rows, corrected, strict=True)]
-    table(["endpoint", "trainings", "difference [95 %]", f"p ({correction})", "finds"], lines, "lrrrr")
+    contrasts(names, [_difference(study, contrast) for contrast in asked], correction)
+
+
+def _difference(study: Study, contrast: Contrast) -> Both:
+    """The questions of a database are not independent of each other."""
+    policies = [policy for policy in study.policies if policy.key.dataset == contrast.dataset]
+    values: dict[str, list[np.ndarray]] = defaultdict(list)
+    for policy in policies:
+        solved = policy.pass_at([16])[:, 0] if contrast.metric == SOLVED else policy.solve_rates
+        values[policy.key.method].append(solved)
+    rows = {method: np.stack(of_method) for method, of_method in values.items()}
+    return both(rows, contrast.method, contrast.against, policies[0].clusters)
 
 
 def tables(path: Path) -> None:
@@ -123,10 +121,9 @@ def tables(path: Path) -> None:
         print(f"## {run}\n")
         study = Study.from_evaluations(counts.drop("run"), config.evaluate, config.seed)
         policies(study)
-        compared = comparisons(study)
-        contrasts(compared, ENDPOINTS, "Holm")
-        contrasts(compared, SECONDARY, "BH")
-        contrasts(compared, NOT_REGISTERED, "uncorrected")
+        family(study, ENDPOINTS, "Holm")
+        family(study, SECONDARY, "BH")
+        family(study, NOT_REGISTERED, "uncorrected")
 
 
 if __name__ == "__main__":

@@ -3,14 +3,12 @@
 import numpy as np
 import polars as pl
 
-from dphrl.config.blocks.evaluation import BootstrapConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.study import Study
-
-BOOTSTRAP = BootstrapConfig(replicates=300)
 
 
 def study(evaluations, k=(1, 2, 8, 16), seed=1):
-    return Study.from_evaluations(evaluations, EvaluateConfig(k=k, bootstrap=BOOTSTRAP), seed)
+    return Study.from_evaluations(evaluations, EvaluateConfig(k=k), seed)
 
 
 def evaluation(correct, method="base", dataset="d", seed=0, step=0, style=("a",)):

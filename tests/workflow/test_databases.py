@@ -32,7 +32,7 @@ CONFIG = {
     "partition": {"pef_min_correct": 2},
     "replay": {"base": {"cities": "data/answers.jsonl"}},
     "methods": {},
-    "evaluate": {"datasets": ["cities"], "k": [1, 2], "bootstrap": {"replicates": 100}},
+    "evaluate": {"datasets": ["cities"], "k": [1, 2]},
 }
 # The jobs that read databases, and some that follow from a change of what these find.
 READERS = {"prepare_prompts", "audit_gold", "score"}

@@ -117,7 +117,7 @@ def test_comments_docstrings_and_code_outside_of_digests_rerun_nothing(pristine:
         (
             {
                 "scoring": {"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}},
-                "evaluate": {"bootstrap": {"replicates": 300}},
+                "evaluate": {"against": ["base"]},
             },
             {"audit_gold", "score", "score_draw", "train_segment", "make_tables"},
         ),

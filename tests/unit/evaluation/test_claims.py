@@ -28,8 +28,8 @@ def judged(*rows, rules=None, levels=LEVELS):
         # The 90 % interval is 2 +- 1.7 x 1 points, then 2 +- 1.7 x 2: within 5 points or not.
         ("higher", 0.015, 0.01, "equivalent"),
         ("higher", 0.02, 0.02, "undecided"),
-        # A difference that is found, however small.
-        ("higher", 0.02, 0.005, "supported"),
+        # A small difference that is found is a difference below the margin first.
+        ("higher", 0.02, 0.005, "equivalent"),
         ("equal", 0.02, 0.005, "supported"),
         ("equal", 0.02, 0.02, "undecided"),
         # The 95 % interval begins above 5 points, then below.
@@ -82,7 +82,7 @@ def test_the_base_has_no_seeds():
 
 
 def test_where_nothing_varies_nothing_is_decided():
-    row = comparison(0.0) | dict.fromkeys(("low", "high", "error", "freedom", "p"))
+    row = comparison(0.0) | dict.fromkeys(("low", "high", "p", "error_trainings", "error_questions"))
     found = judged(row).row(0, named=True)
     assert (found["verdict"], found["p_corrected"], found["detectable"]) == ("undecided", None, None)
 

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from dphrl.config.blocks.evaluation import BootstrapConfig, ClaimsConfig, EndpointConfig, EvaluateConfig
+from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
-from dphrl.evaluation.crossed import holm
+from dphrl.evaluation.interval import holm
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline
 from dphrl.store.catalogue import SCHEMAS
 
-CONFIG = EvaluateConfig(k=(1, 8, 16), bootstrap=BootstrapConfig(replicates=500))
+CONFIG = EvaluateConfig(k=(1, 8, 16))
 
 
 def study(evaluations):
@@ -100,7 +100,7 @@ def test_one_seed_leaves_the_interval_over_questions(evaluations):
     passed = {method: policy.pass_at([8])[:, 0] for (method, *_), policy in ((p.key, p) for p in study(one).policies)}
     test = ttest_rel(passed["dph_f"], passed["grpo"])
     assert (row["low"], row["high"]) == pytest.approx(tuple(test.confidence_interval(0.95)))
-    assert (row["p"], row["seeds"], row["of_seeds"]) == (pytest.approx(test.pvalue), 1, None)
+    assert (row["p"], row["seeds"], row["error_trainings"]) == (pytest.approx(test.pvalue), 1, None)
 
 
 def test_the_numbers_of_seeds_pair_nothing(evaluations):
@@ -109,7 +109,7 @@ def test_the_numbers_of_seeds_pair_nothing(evaluations):
         seed=pl.when(pl.col("method") == "dph_f").then(pl.lit(3, pl.Int32) - pl.col("seed") % 3).otherwise("seed")
     )
     first, second = (comparisons(study(frame)).filter(method="dph_f") for frame in (evaluations, renamed))
-    for name in ("difference", "error", "p"):
+    for name in ("difference", "error_trainings", "error_questions", "p"):
         np.testing.assert_allclose(first[name].to_numpy(), second[name].to_numpy())
 
 
@@ -136,9 +136,9 @@ def test_questions_on_few_databases_are_no_independent_questions(evaluations):
     found = comparisons(study(pl.concat(marked))).filter(metric="mean@16", method="grpo", against="base")
     plain = comparisons(study(evaluations)).filter(metric="mean@16", method="grpo", against="base")
     assert dict(found.select("dataset", "clusters").iter_rows()) == by_cluster
-    errors = dict(found.select("dataset", "error").iter_rows())
-    assert errors["few"] == pytest.approx(plain["error"].item())
-    assert errors["d"] != pytest.approx(plain["error"].item())
+    errors = dict(found.select("dataset", "error_questions").iter_rows())
+    assert errors["few"] == pytest.approx(plain["error_questions"].item())
+    assert errors["d"] != pytest.approx(plain["error_questions"].item())
 
 
 def test_datasets_of_one_role_have_an_average_with_the_k_of_the_paper(evaluations):
@@ -245,7 +245,7 @@ def at_mean(*policies, mean, level, k=4):
     endpoint = EndpointConfig(
         method="dph_f", against="grpo", relation="higher", metric=f"pass@{k}", dataset="d", level=level, at_mean=mean
     )
-    config = EvaluateConfig(k=(1, k), bootstrap=BootstrapConfig(), claims=ClaimsConfig(primary=(endpoint, endpoint)))
+    config = EvaluateConfig(k=(1, k), claims=ClaimsConfig(primary=(endpoint, endpoint)))
     return at_equal_mean(Study.from_evaluations(pl.concat(policies), config, 1))
 
 
@@ -282,7 +282,7 @@ def test_pass_at_k_at_equal_mean_is_on_the_line_between_two_steps(mean, level, e
 
 def test_the_interval_at_equal_mean_holds_the_chance_of_the_questions_in_the_mean_too():
     """Coverage of 95 % intervals over questions, from which the place on the line is estimated as well."""
-    drawn, runs, questions, target = np.random.default_rng(3), 150, 300, 0.55
+    drawn, runs, questions, target = np.random.default_rng(3), 100, 300, 0.55
     # Mean accuracy, and share of questions with right samples: pass@16, as these then have 8 or more of 16.
     made = {("base", 0): (0.45, 0.9), ("dph_f", 8): (0.6, 0.8), ("grpo", 8): (0.65, 0.7)}
 
@@ -302,4 +302,4 @@ def test_the_interval_at_equal_mean_holds_the_chance_of_the_questions_in_the_mea
         ]  # fmt: skip
         row = at_mean(*policies, mean=target, level="all", k=16).row(0, named=True)
         hits += row["low"] <= truth <= row["high"]
-    assert 0.91 <= hits / runs <= 0.99
+    assert 0.9 <= hits / runs <= 0.99

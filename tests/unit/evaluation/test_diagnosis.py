@@ -6,16 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dphrl.config.blocks.evaluation import BootstrapConfig
 from dphrl.evaluation import diagnosis as rule
-from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.diagnosis import decide, diagnosis_k, hotter, together
 from dphrl.evaluation.doubts import guessed, look_chosen, neighbours_agree
 from dphrl.evaluation.paired import paired
 from dphrl.evaluation.sentences import sentences
 from dphrl.evaluation.study import Policy, PolicyKey
-
-_BOOTSTRAP = PromptBootstrap(1, "d", BootstrapConfig(replicates=100), 0)
 
 
 def policy(c, n=8, clusters=None, seed=0):
@@ -23,7 +19,7 @@ def policy(c, n=8, clusters=None, seed=0):
     rows = pl.DataFrame({"prompt_id": range(len(c)), "n": np.broadcast_to(n, len(c)), "c": np.asarray(c)})
     if clusters is not None:
         rows = rows.with_columns(cluster=pl.Series(clusters).cast(pl.String))
-    return Policy(PolicyKey("tuned", seed, 0, "d"), rows, _BOOTSTRAP)
+    return Policy(PolicyKey("tuned", seed, 0, "d"), rows)
 
 
 def words(base, *tuned, k=4, margin=0.05, **found):
@@ -244,4 +240,4 @@ def test_neighbours_that_agree_are_seen():
     for right, seen in ((marks, False), (alike, True)):
         one = policy(right.sum(axis=1), 16)
         rows = one.rows.with_columns(correct=pl.Series(right).arr.to_list())
-        assert (neighbours_agree(Policy(one.key, rows, _BOOTSTRAP)) is not None) == seen
+        assert (neighbours_agree(Policy(one.key, rows)) is not None) == seen

@@ -8,7 +8,6 @@ import pytest
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.against_base import keep_explore, transitions
-from dphrl.evaluation.bootstrap import PromptBootstrap
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.evaluation.per_prompt import DatasetShape, evaluate
 from dphrl.evaluation.study import Study
@@ -78,11 +77,3 @@ def test_a_gap_in_the_samples_of_a_prompt_is_named():
     verdicts = rows.with_columns(verdict=pl.lit("correct"), reads_table=pl.lit(None, pl.Boolean), **nulls)
     with pytest.raises(ValueError, match=r"prompt 'a' has samples \[0, 2\]"):
         evaluate(rows, verdicts, (), DatasetShape(None, False, frozenset()))
-
-
-def test_many_prompts_have_t_intervals():
-    values = np.random.default_rng(0).random((10_001, 1))
-    found = PromptBootstrap(10_001, "d", EvaluateConfig().bootstrap, 0)
-    value, low, high = found.ratio(values)
-    half = 1.96 * values.std() / 100
-    assert [low[0], high[0]] == pytest.approx([value[0] - half, value[0] + half], abs=1e-5)

@@ -10,7 +10,7 @@ import pytest
 from small_run import INDEX, SmallRun, build
 from tiny_models import TOKENS
 
-from dphrl.config.blocks.evaluation import BootstrapConfig, EvaluateConfig, StyleRule
+from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
@@ -25,7 +25,6 @@ RULES = (
 )
 PROMPTS, GOLD = "prompts/train.parquet", "gold/train.parquet"
 K = (1, 2, 4, 8, 16)
-BOOTSTRAP = BootstrapConfig(replicates=200)
 # Per method: how sure of itself it is, and how wide its styles still are.
 METHODS = {
     "base": (0.5, 1.0),
@@ -81,7 +80,7 @@ def make_tables(
     """All tables of the report for five policies."""
     runs = [(method, seed) for method in METHODS for seed in (seeds if method != "base" else (0,))]
     evaluations = pl.concat(policy(method, dataset, seed) for dataset in datasets for method, seed in runs)
-    study = Study.from_evaluations(evaluations, EvaluateConfig(k=K, bootstrap=BOOTSTRAP), 1)
+    study = Study.from_evaluations(evaluations, EvaluateConfig(k=K), 1)
     return {
         "comparisons": comparisons(study),
         "passk": passk(study),

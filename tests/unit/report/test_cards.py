@@ -33,7 +33,6 @@ def written(
         "train",
         {"cross": "sql", "in_domain": "sql", "maths": "math"},
         supervised,
-        0.95,
         tables["headline"],
         sizes,
     )
@@ -62,7 +61,6 @@ def test_the_metadata_are_valid_and_have_the_results_with_intervals(tables: Any,
     assert metric["args"] == {
         "low": round(100 * row["low"], 2),
         "high": round(100 * row["high"], 2),
-        "confidence": 0.95,
     }
 
 

@@ -28,9 +28,9 @@ def test_there_is_a_row_for_each_claim():
     claimed = claims_in_one(TABLE)
     rows = [dict(zip(claimed.heads, row, strict=True)) for row in claimed.rows]
     assert [(row["On"], row["Difference"], row["Verdict"][0]) for row in rows] == [
-        (("d", "pass@8"), ("+10.0", "[+8.0, +12.0]"), "supported"),
-        (("out_of", "pass@8"), ("+3.0", "[-3.0, +9.0]"), "undecided"),
-        (("d", "styles"), ("-0.50", "[-0.70, -0.30]"), "contradicted"),
+        (("d", "pass@8"), ("+10.0", "[+8.0, +12.0]; 2.1 from trainings, 0.0 from questions"), "supported"),
+        (("out_of", "pass@8"), ("+3.0", "[-3.0, +9.0]; 6.3 from trainings, 0.0 from questions"), "undecided"),
+        (("d", "styles"), ("-0.50", "[-0.70, -0.30]; 0.21 from trainings, 0.00 from questions"), "contradicted"),
     ]
     assert rows[0]["p"] == "< 0.001"
     assert [row for table in claim_tables(TABLE) for row in table.rows] == claimed.rows

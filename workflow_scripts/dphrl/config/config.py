@@ -26,7 +26,7 @@ class Config(Block):
     """The configuration of one run."""
 
     run: RunName = Field(description="Name of the run; its files are in `results/<run>`.", examples=["bird"])
-    seed: int = Field(1, ge=0, description="Seed of sampling and bootstrap; training uses train.seeds.")
+    seed: int = Field(1, ge=0, description="Seed of sampling; training uses train.seeds.")
     toy: ToyConfig | None = Field(
         None, description="The embedded world: databases, questions and a base model trained from scratch; null: none."
     )

@@ -129,7 +129,7 @@ def tables(config: Config) -> Blocks:
     """For the tables over all policies."""
     chosen = config.evaluate
     rules = {"against": list(chosen.against), "claims": chosen.claims, "roles": config.roles}
-    return canonical({"evaluate": {"k": list(chosen.k), "bootstrap": chosen.bootstrap, **rules}})
+    return canonical({"evaluate": {"k": list(chosen.k), **rules}})
 
 
 def paper(config: Config) -> Blocks:
@@ -150,12 +150,11 @@ def samples(config: Config) -> Blocks:
 
 
 def cards(config: Config) -> Blocks:
-    """For the model cards: the datasets with their tasks, the supervised start, and the confidence of intervals."""
+    """For the model cards: the datasets with their tasks, and the supervised start."""
     tasks = {name: dataset.task for name, dataset in config.datasets.items()}
-    confidence = config.evaluate.bootstrap.confidence
     start = config.policy.supervised
     supervised = f"{start.steps} updates on {Path(start.source).name}" if start else None
-    run = {"train_dataset": config.train_dataset, "tasks": tasks, "supervised": supervised, "confidence": confidence}
+    run = {"train_dataset": config.train_dataset, "tasks": tasks, "supervised": supervised}
     return canonical({"cards": run})
 
 

@@ -12,15 +12,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.evaluation.bootstrap import PromptBootstrap
-from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import right_among
+from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.study import Policy, PolicyKey, Study
 from dphrl.store.catalogue import SCHEMAS
-
-FEWEST_EXPECTED = 30.0
-"""A rate of fewer expected prompts than this has no interval: the resampled intervals are too narrow there."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,7 @@ class Solved:
     """The chances that the base (`base`), both and only the policy (`gained`) solve each prompt; (prompts,) float64."""
 
     key: PolicyKey
-    bootstrap: PromptBootstrap
+    policy: Policy
     base: Floats
     both: Floats
     gained: Floats
@@ -89,7 +85,7 @@ def _by_policy(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
             both, gained = first * other, (1.0 - first) * other
         # A chance of 0 may have a negative last bit.
         parts = zip(possible, first.T, np.maximum(both, 0.0).T, gained.T, strict=True)
-        yield {k: Solved(key, policy.bootstrap, *arrays) for k, *arrays in parts}
+        yield {k: Solved(key, policy, *arrays) for k, *arrays in parts}
 
 
 def _rates(solved_by_k: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
@@ -101,10 +97,8 @@ def _rates(solved_by_k: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
     lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
     above = np.hstack([both, gained, gained])
     below = np.hstack([both + lost, gained + neither, both + gained])
-    rates = np.stack(solved.bootstrap.ratio(above, below)).reshape(3, 3, -1)
-    few = below.sum(axis=0).reshape(3, -1) < FEWEST_EXPECTED
-    rates[1:] = np.where(few, np.nan, rates[1:])
-    net = np.stack(solved.bootstrap.ratio(gained - lost, both + lost + gained, proportion=False))
+    rates = np.stack(solved.policy.ratio(above, below)).reshape(3, 3, -1)
+    net = np.stack(solved.policy.ratio(gained - lost, both + lost + gained, proportion=False))
     ends = np.concatenate([rates.swapaxes(0, 1), net[None]]).reshape(12, -1)
     numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
     return ((*solved.key, *row) for row in zip(solved_by_k, *ends, *numbers, strict=True))
@@ -119,9 +113,8 @@ _TOLERANCE = 1e-9
 def crossing(study: Study) -> pl.DataFrame:
     """The smallest k at which pass@k of a policy is below the base's; null if there is none up to `up_to`.
 
-    `low`: first k whose interval of the difference (bootstrap over prompts) contains negative values. `high`: first k
-    whose interval is entirely negative. Where the curves cross once in every resample they are the quantiles of the
-    resampled crossing. A null `high`: the policy may not cross up to `up_to`. A null `low`: it does not cross. k = 1:
+    `low`: first k whose interval of the difference contains negative values. `high`: first k whose interval is
+    entirely negative. A null `high`: the policy may not cross up to `up_to`. A null `low`: it does not cross. k = 1:
     the policy is below from the start.
 
     Returns:
@@ -134,7 +127,7 @@ def crossing(study: Study) -> pl.DataFrame:
         base = bases[policy.key.dataset]
         if policy is not base:
             k = compared_k(min(base.n, policy.n))
-            intervals = policy.bootstrap.ratio(policy.pass_at(k) - base.pass_at(k), proportion=False)
+            intervals = policy.ratio(policy.pass_at(k) - base.pass_at(k), proportion=False)
             rows.append((*policy.key, *(_first_below(curve, k) for curve in intervals), k[-1]))
     return SCHEMAS["crossing"].frame(rows)
 

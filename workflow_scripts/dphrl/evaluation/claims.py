@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import betaincinv, stdtr
+from scipy.special import betaincinv
 
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, Relation, Role
-from dphrl.evaluation.crossed import Estimate, Floats, detectable, holm, sizes_needed
+from dphrl.evaluation.interval import LEVEL, Estimate, Floats, Part, holm, sizes_needed
 from dphrl.evaluation.methods import phrase
 from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered
 from dphrl.store.catalogue import SCHEMAS
 
 VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].enums["verdict"]
-# The level of the tests and of the two one-sided tests of equivalence.
-LEVEL = 0.05
 FEWEST_EQUIVALENT = 5
 """Trainings of each method that can be called equivalent."""
 # The words of a claim by metric and relation.
@@ -177,9 +175,9 @@ def claims(
 ) -> pl.DataFrame:
     """Each claim with its measurement and verdict, primary claims first; without claims about methods not compared.
 
-    A claim of a direction is supported (contradicted) where the corrected test finds a difference on (against) the
-    claimed side; else equivalent where the 90 % interval lies within the margin and methods have five seeds or more;
-    else undecided. A claim of equality is supported where the corrected two one-sided tests find the difference within
+    A claim of a direction is equivalent where the 90 % interval lies within the margin and methods have five seeds or
+    more; else supported (contradicted) where the corrected test finds a difference on (against) the claimed side; else
+    undecided. A claim of equality is supported where the corrected two one-sided tests find the difference within
     the margin, contradicted where the 95 % interval lies outside it, else undecided. With fewer than `rules.min_seeds`
     seeds, or where nothing varies, it is undecided.
 
@@ -190,7 +188,9 @@ def claims(
         elsewhere: models that were made elsewhere.
 
     Returns:
-        The table "claims". `p_corrected` is Holm's over the primary claims, Benjamini and Hochberg's over the others.
+        The table "claims". `of_trainings` and `of_questions` are the parts of half of the width of the 95 % interval,
+        each t times its standard error. `p_corrected` is Holm's over the primary claims, Benjamini and Hochberg's over
+        the others.
         `detectable`, for primary or undecided claims, is the smallest difference that the test finds with 80 % power.
         `seeds_needed` (with these questions) and `questions_needed` (with these seeds), for undecided claims, make the
         margin detectable; null where no number is enough.
@@ -235,10 +235,20 @@ def _measured(
 
 def _p(row: Mapping[str, Any], rules: ClaimsConfig) -> float | None:
     """p of the two-sided test of a direction, or the larger p of the two one-sided tests of equality."""
-    if row["relation"] != "equal" or row["error"] is None:
+    if row["relation"] != "equal" or row["p"] is None:
         return row["p"]
     inside = _margin(row, rules) - abs(row["difference"])
-    return float(stdtr(row["freedom"], -inside / row["error"]))
+    beyond = _estimate(row).level_of(abs(inside)) / 2.0
+    return beyond if inside > 0 else 1.0 - beyond
+
+
+def _estimate(row: Mapping[str, Any]) -> Estimate:
+    """The estimate of a row of "comparisons"."""
+    trainings, questions = (
+        None if row[f"error_{of}"] is None else Part(row[f"error_{of}"], row[f"freedom_{of}"] or float("nan"))
+        for of in ("trainings", "questions")
+    )
+    return Estimate(row["difference"], trainings, questions or Part(0.0, float("nan")))
 
 
 def _margin(row: Mapping[str, Any], rules: ClaimsConfig) -> float:
@@ -278,34 +288,36 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
     margin = _margin(row, rules)
     directed = row["relation"] != "equal"
     row |= {"p_corrected": p if p == p else None, "margin": margin, "verdict": UNDECIDED}
-    row |= dict.fromkeys(("detectable", "seeds_needed", "questions_needed", "fell", "fell_low", "fell_high"))
+    row |= dict.fromkeys(("of_trainings", "of_questions", "detectable", "seeds_needed", "questions_needed"))
+    row |= dict.fromkeys(("fell", "fell_low", "fell_high"))
     if row["trainings"]:
         fell = sum(difference < -margin for difference in row["trainings"])
         row |= zip(("fell", "fell_low", "fell_high"), (fell, *exact(fell, len(row["trainings"]))), strict=True)
-    seeds = [row["seeds"], *([] if row["against"] in UNTRAINED else [row["seeds_against"]])]
-    if row["error"] is None or min(seeds) < rules.min_seeds:
+    if row["p"] is None:
         return
-    estimate = Estimate(row["difference"], row["error"], row["freedom"])
+    estimate = _estimate(row)
+    halves = (None if part is None else part.half(LEVEL) for part in (estimate.trainings, estimate.questions))
+    row |= zip(("of_trainings", "of_questions"), halves, strict=True)
+    seeds = [row["seeds"], *([] if row["against"] in UNTRAINED else [row["seeds_against"]])]
+    if min(seeds) < rules.min_seeds:
+        return
     # Two one-sided tests at LEVEL without correction ask whether this interval lies within the margin.
     inside = max(map(abs, estimate.interval(1.0 - 2.0 * LEVEL))) < margin
     low, high = estimate.interval(1.0 - LEVEL)
-    if directed and p <= LEVEL:
-        row["verdict"] = SUPPORTED if (estimate.value > 0) == (row["relation"] == "higher") else CONTRADICTED
-    elif directed:
-        # Three trainings that agree hide a fourth that does not: equivalence was false in 12 %.
-        row["verdict"] = EQUIVALENT if inside and min(seeds) >= FEWEST_EQUIVALENT else UNDECIDED
+    # Three trainings that agree hide a fourth that does not: equivalence was false in 12 %.
+    if directed and inside and min(seeds) >= FEWEST_EQUIVALENT:
+        row["verdict"] = EQUIVALENT
     elif p <= LEVEL:
-        row["verdict"] = SUPPORTED
-    elif low > margin or high < -margin:
+        claimed = not directed or (estimate.value > 0) == (row["relation"] == "higher")
+        row["verdict"] = SUPPORTED if claimed else CONTRADICTED
+    elif not directed and (low > margin or high < -margin):
         row["verdict"] = CONTRADICTED
     undecided = row["verdict"] == UNDECIDED
     if undecided or row["primary"]:
-        row["detectable"] = detectable(estimate.error, estimate.freedom, level)
-    if not undecided:
-        return
-    parts = (row["of_seeds"], row["of_questions"], row["of_both"])
-    needed = sizes_needed(parts, estimate.freedom, row["seeds"], row["questions"], margin, level)
-    row |= zip(("seeds_needed", "questions_needed"), needed, strict=True)
+        row["detectable"] = estimate.detectable(level)
+    if undecided:
+        needed = sizes_needed(estimate, row["seeds"], row["questions"], margin, level)
+        row |= zip(("seeds_needed", "questions_needed"), needed, strict=True)
 
 
 def exact(successes: int, trials: int, confidence: float = 1.0 - LEVEL) -> tuple[float, float]:

@@ -1,48 +1,43 @@
-"""Comparisons between methods on the same questions, each with one interval over training seeds and questions."""
+"""Comparisons between methods on the same questions, each with one interval over trainings and questions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from dphrl.config.blocks.evaluation import EvaluateConfig
+from dphrl.config.blocks.evaluation import EndpointConfig, EvaluateConfig
 from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
 from dphrl.evaluation.claims import claims_of_run
-from dphrl.evaluation.crossed import Crossed, Floats, Questions, holm
 from dphrl.evaluation.estimator import maj_at_k
+from dphrl.evaluation.interval import (
+    LEVEL,
+    Estimate,
+    Floats,
+    Part,
+    Questions,
+    difference,
+    holm,
+    over_trainings,
+    permutation_p,
+    training_means,
+)
 from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered, published_k
-from dphrl.evaluation.study import Policy, Study
+from dphrl.evaluation.study import Policy, PolicyKey, Study
 from dphrl.store.catalogue import SCHEMAS
 
 _RATES = ("keep@", "explore@")
+# How often the questions are drawn again at equal mean.
+_DRAWS = 500
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Metric:
-    """Numerators of a metric by method and seed, (prompts,) each, and the weights below them."""
+    """A metric on a dataset: numerators over the weights of the questions, (questions,) by method and seed."""
 
-    weight: Floats
+    questions: Questions
     values: dict[str, dict[int, Floats]] = field(default_factory=dict)
-
-
-@dataclass
-class _Measured:
-    """The metrics of one dataset by name."""
-
-    clusters: ArrayLike | None
-    metrics: dict[str, _Metric] = field(default_factory=dict)
-
-    def add(self, metric: str, method: str, seed: int, value: Floats, weight: Floats | None = None) -> None:
-        flat = value.reshape(-1)
-        numerators = self.metrics.setdefault(metric, _Metric(np.ones_like(flat) if weight is None else weight))
-        numerators.values.setdefault(method, {})[seed] = flat
-
-    def named(self, start: str, most: float = np.inf) -> str:
-        """The metric with this start and the largest number up to `most`; the smallest number where all are larger."""
-        numbers = numbered(self.metrics, start)
-        return f"{start}{max((number for number in numbers if number <= most), default=numbers[0])}"
 
 
 def comparisons(study: Study) -> pl.DataFrame:
@@ -54,10 +49,8 @@ def comparisons(study: Study) -> pl.DataFrame:
     Several datasets of one role have an average, named after the role. Its metrics are the mean, and pass@k with the
     paper's k on each dataset, or the largest k below it.
 
-    Questions are paired. Seeds are not: trainings with the same seed share their draw of stage 1, and have no rollouts
-    in common after the first step.
-    `Crossed` gives the interval. If no method has two seeds, it is over questions alone. It is null where nothing
-    varies at all.
+    Questions are paired. Trainings are not: those with the same seed share their draw of stage 1, and have no rollouts
+    in common after the first step. `interval.difference` gives the interval. It is null where nothing varies at all.
 
     Returns:
         The table "comparisons". `p_holm` is Holm's correction over all comparisons of a dataset and metric.
@@ -68,17 +61,16 @@ def comparisons(study: Study) -> pl.DataFrame:
     """
     last = study.last_steps()
     _check_steps(last)
-    measured, config = _measure(last), study.config
-    claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(config.claims.primary)})
+    measured = _measure(last)
     rows: list[dict[str, object]] = []
-    for dataset, member in measured.items():
-        for metric in member.metrics:
-            rows += _rows(dataset, metric, _crossed([member], [metric]), config, claimed)
-    for role, members in _by_role(measured, config.roles).items():
-        averaged = {"mean": [member.named("mean@") for member in members.values()]}
-        averaged["pass@k"] = [member.named("pass@", published_k(name)) for name, member in members.items()]
-        for metric, names in averaged.items():
-            rows += _rows(role, metric, _crossed(list(members.values()), names), config, claimed)
+    for dataset, metrics in measured.items():
+        for name, metric in metrics.items():
+            rows += _rows(dataset, name, [metric], study.config)
+    for role, members in _by_role(measured, study.config.roles).items():
+        means = [metrics[_largest(metrics, "mean@")] for metrics in members.values()]
+        solved = [metrics[_largest(metrics, "pass@", published_k(name))] for name, metrics in members.items()]
+        for name, averaged in (("mean", means), ("pass@k", solved)):
+            rows += _rows(role, name, averaged, study.config)
     return _corrected(SCHEMAS["comparisons"].frame(rows))
 
 
@@ -87,7 +79,8 @@ def at_equal_mean(study: Study) -> pl.DataFrame:
 
     Each training counts where its mean accuracy over all questions first reaches `at_mean`, with its pass@k there. Both
     are linear between evaluated steps, from the base at step 0. A training that never reaches it counts at the step
-    with its highest mean.
+    with its highest mean. Another draw of questions can move the place on the line to another segment, so their
+    standard error is that of 500 draws with replacement within each level.
 
     Returns:
         The table "comparisons_levels"; level is null for an endpoint over all questions. Its metric is
@@ -95,80 +88,88 @@ def at_equal_mean(study: Study) -> pl.DataFrame:
     """
     rows: list[dict[str, object]] = []
     for endpoint in study.config.claims.primary:
-        if endpoint.at_mean is None or not endpoint.metric.startswith("pass@"):
-            continue  # the table of claims refuses a metric that was not measured
-        policies = [policy for policy in study.policies if policy.key.dataset == endpoint.dataset]
-        inside = np.ones(policies[0].rows.height, dtype=bool)
-        if endpoint.level is not None:
-            inside = policies[0].rows["level"].eq_missing(endpoint.level).to_numpy()
-        paths: dict[str, dict[int, list[Policy]]] = {}
-        for policy in policies[1:]:  # the base is first, steps are ascending
-            paths.setdefault(policy.key.method, {}).setdefault(policy.key.seed, [policies[0]]).append(policy)
-        k = int(endpoint.metric.removeprefix("pass@"))
-        values = {
-            method: [np.stack([_at_mean(path, inside, k, endpoint.at_mean) for path in of_method.values()])]
-            for method, of_method in paths.items()
-        }
-        crossed = Crossed(values, [Questions(np.ones(len(inside)), policies[0].clusters)], UNTRAINED)
-        if {endpoint.method, endpoint.against} <= values.keys():
-            comparison = _row(
-                endpoint.dataset, endpoint.measured, crossed, endpoint.method, endpoint.against, study.config
-            )
-            rows.append({"level": endpoint.level, "prompts": int(inside.sum()), **comparison})
-    family = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
+        # The table of claims refuses a metric that was not measured.
+        if endpoint.at_mean is not None and endpoint.metric.startswith("pass@"):
+            rows += _at_mean(study, endpoint, endpoint.at_mean)
     table = SCHEMAS["comparisons_levels"].frame(rows).unique(maintain_order=True)
-    table = table.with_columns(p_holm=family.over("level", "dataset", "metric"))
+    table = table.with_columns(p_holm=_holm.over("level", "dataset", "metric"))
     return table.with_columns(pl.selectors.float().fill_nan(None))
 
 
-def _at_mean(path: Sequence[Policy], inside: NDArray[np.bool_], k: int, target: float) -> Floats:
-    """pass@k at equal accuracy as (questions,) values, whose mean is the estimate and whose spread gives its error.
+def _at_mean(study: Study, endpoint: EndpointConfig, target: float) -> Iterator[dict[str, object]]:
+    """The row of an endpoint, if both methods were evaluated."""
+    base, *others = (policy for policy in study.policies if policy.key.dataset == endpoint.dataset)
+    level = base.rows["level"] if "level" in base.rows.columns else pl.repeat(None, base.rows.height, eager=True)
+    inside = np.full(base.rows.height, True) if endpoint.level is None else (level == endpoint.level).to_numpy()
+    # Steps are ascending.
+    paths: dict[str, dict[int, list[Policy]]] = {}
+    for policy in others:
+        paths.setdefault(policy.key.method, {}).setdefault(policy.key.seed, [base]).append(policy)
+    if not {endpoint.method, endpoint.against} <= paths.keys():
+        return
+    generator, strata = np.random.default_rng(study.seed), level.rank("dense").fill_null(0).to_numpy()
+    drawn = np.zeros((base.rows.height, _DRAWS + 1))
+    drawn[:, 0] = 1.0
+    for stratum in np.unique(strata):
+        here = np.flatnonzero(strata == stratum)
+        drawn[here, 1:] = generator.multinomial(len(here), np.full(len(here), 1 / len(here)), _DRAWS).T
+    k = int(endpoint.metric.removeprefix("pass@"))
+    ours, theirs = (
+        np.stack([_covered(path, drawn, inside, k, target) for path in paths[method].values()])
+        for method in (endpoint.method, endpoint.against)
+    )
+    gaps = ours.mean(axis=0) - theirs.mean(axis=0)
+    over_questions = Part(float(gaps[1:].std(ddof=1)), base.rows.height - 1.0)
+    estimate = Estimate(float(gaps[0]), over_trainings(ours[:, 0], theirs[:, 0]), over_questions)
+    sides = (endpoint.method, ours[:, 0]), (endpoint.against, theirs[:, 0])
+    row = _row(endpoint.dataset, endpoint.measured, *sides, estimate, [Questions(np.ones(base.rows.height))])
+    yield {"level": endpoint.level, "prompts": int(inside.sum()), **row}
 
-    The estimate is pass@k over the questions `inside` at the place of the path where accuracy over all questions is
-    `target`. The spread is by the delta method: a question moves pass@k, and it moves the place on the line between two
-    steps.
+
+def _covered(path: Sequence[Policy], drawn: Floats, inside: NDArray[np.bool_], k: int, target: float) -> Floats:
+    """(draws,), pass@k over the questions `inside` where accuracy over all questions first reaches `target`.
 
     Args:
         path: the base, then the steps of a training.
+        drawn: (questions, draws), how often each question is drawn.
     """
-    right = np.stack([policy.column("c")[:, 0] / policy.sizes for policy in path])
-    solved = np.stack([policy.pass_at([k])[:, 0] for policy in path])
-    means, covered = right.mean(axis=1), solved[:, inside].mean(axis=1)
-    reached = np.flatnonzero(means >= target)
-    if not len(reached) or not reached[0]:
-        end = int(reached[0]) if len(reached) else 1 + int(means[1:].argmax())
-        at, slope = np.eye(len(path))[end], 0.0
-    else:
-        end = int(reached[0])
-        share = (target - means[end - 1]) / (means[end] - means[end - 1])
-        at = (1.0 - share) * np.eye(len(path))[end - 1] + share * np.eye(len(path))[end]
-        slope = (covered[end] - covered[end - 1]) / (means[end] - means[end - 1])
-    value = float(at @ covered)
-    on_line = inside / inside.mean() * (at @ solved - value) - slope * (at @ right - at @ means)
-    return np.asarray(value + on_line)
+    means = np.stack([policy.solve_rates for policy in path]) @ drawn / drawn.sum(axis=0)
+    solved = np.stack([policy.pass_at([k])[inside, 0] for policy in path]) @ drawn[inside] / drawn[inside].sum(axis=0)
+    reached, draws = means >= target, np.arange(drawn.shape[1])
+    end = np.where(reached.any(axis=0), reached.argmax(axis=0), 1 + means[1:].argmax(axis=0))
+    start = np.maximum(end - 1, 0)
+    rise = means[end, draws] - means[start, draws]
+    # A path that never reaches the target, or starts above it, counts at an evaluated step.
+    on_line = reached.any(axis=0) & (end > 0)
+    share = np.divide(target - means[start, draws], rise, out=np.ones(len(draws)), where=on_line)
+    return np.asarray(solved[start, draws] + share * (solved[end, draws] - solved[start, draws]))
 
 
-def _measure(last: Study) -> dict[str, _Measured]:
+def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
+    """The metrics of each dataset by name."""
     answered = last.datasets_with("answers")
-    by_dataset: dict[str, _Measured] = {}
+    measured: dict[str, dict[str, _Metric]] = {}
+
+    def add(policy: Policy, key: PolicyKey, name: str, value: Floats, weight: Floats | None = None) -> None:
+        questions = Questions(np.ones(policy.rows.height) if weight is None else weight, policy.clusters)
+        metric = measured.setdefault(key.dataset, {}).setdefault(name, _Metric(questions))
+        metric.values.setdefault(key.method, {})[key.seed] = value.reshape(-1)
+
     for policy in last.policies:
-        method, seed, _, dataset = policy.key
-        measured = by_dataset.setdefault(dataset, _Measured(policy.clusters))
         k = [tries for tries in policy.up_to_n(last.config.k) if tries > 1]
         values = policy.proportions(last.config.k)
         if k:
             values |= {f"pass@{tries}": passed for tries, passed in zip(k, policy.pass_at(k).T, strict=True)}
         values |= last.varieties(policy)
-        if dataset in answered:
+        if policy.key.dataset in answered:
             values[f"maj@{policy.n}"] = maj_at_k(policy.codes("answers"), policy.samples, policy.n, last.seed)
-        for metric, value in values.items():
-            measured.add(metric, method, seed, value)
+        for name, value in values.items():
+            add(policy, policy.key, name, value)
     for largest, solved in _solved(last):
-        method, seed, _, dataset = solved.key
         for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
             if weight.any():
-                by_dataset[dataset].add(f"{rate}@{largest}", method, seed, part, weight)
-    return by_dataset
+                add(solved.policy, solved.key, f"{rate}@{largest}", part, weight)
+    return measured
 
 
 def _solved(last: Study) -> Iterator[tuple[int, Solved]]:
@@ -179,65 +180,82 @@ def _solved(last: Study) -> Iterator[tuple[int, Solved]]:
         yield from ((k, solved) for solved in solved_numerators(last, k) if largest[solved.key.dataset] == k)
 
 
-def _by_role(measured: Mapping[str, _Measured], roles: Mapping[str, str]) -> dict[str, dict[str, _Measured]]:
+def _by_role(
+    measured: Mapping[str, dict[str, _Metric]], roles: Mapping[str, str]
+) -> dict[str, dict[str, dict[str, _Metric]]]:
     """The datasets of each role with several datasets, by the name of their average."""
-    by_average: dict[str, dict[str, _Measured]] = {}
-    for dataset, member in measured.items():
+    by_average: dict[str, dict[str, dict[str, _Metric]]] = {}
+    for dataset, metrics in measured.items():
         if dataset in roles:
-            by_average.setdefault(average_of(roles[dataset]), {})[dataset] = member
+            by_average.setdefault(average_of(roles[dataset]), {})[dataset] = metrics
     return {name: members for name, members in by_average.items() if len(members) > 1}
 
 
-def _crossed(members: Sequence[_Measured], names: Sequence[str]) -> Crossed:
-    """A metric over datasets, named as in `names` on each, of the trainings that all datasets share."""
-    metrics = [member.metrics[name] for member, name in zip(members, names, strict=True)]
+def _largest(metrics: Mapping[str, _Metric], start: str, most: float = np.inf) -> str:
+    """The metric with this start and the largest number up to `most`; the smallest number where all are larger."""
+    numbers = numbered(metrics, start)
+    return f"{start}{max((number for number in numbers if number <= most), default=numbers[0])}"
+
+
+def _rows(dataset: str, name: str, metrics: Sequence[_Metric], config: EvaluateConfig) -> Iterator[dict[str, object]]:
+    """The comparisons of a metric: with the methods of `config.against`, and the pairs of claims.
+
+    Args:
+        metrics: on each dataset; of several, the mean of trainings that all share.
+    """
     values: dict[str, list[Floats]] = {}
     for method in metrics[0].values:
         seeds = set.intersection(*({*metric.values.get(method, ())} for metric in metrics))
         if seeds:
             values[method] = [np.stack([metric.values[method][seed] for seed in sorted(seeds)]) for metric in metrics]
-    questions = [Questions(metric.weight, member.clusters) for member, metric in zip(members, metrics, strict=True)]
-    return Crossed(values, questions, UNTRAINED)
-
-
-def _rows(
-    dataset: str, metric: str, crossed: Crossed, config: EvaluateConfig, claimed: Sequence[tuple[str, str]]
-) -> Iterator[dict[str, object]]:
-    """The comparisons of a metric: with the methods of `config.against`, and the pairs method, against of `claimed`."""
+    questions = [metric.questions for metric in metrics]
+    claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(config.claims.primary)})
     against = config.against
-    for method in sorted(set(crossed.methods) - {*UNTRAINED}):
+    for method in sorted(set(values) - {*UNTRAINED}):
         before = against[: against.index(method)] if method in against else against
         others = dict.fromkeys([*before, *(theirs for ours, theirs in claimed if ours == method)])
-        if metric.startswith(_RATES):
-            others = dict.fromkeys(BASE_ITSELF if name == BASE else name for name in others)
-        for other in others:
-            if other in crossed.methods:
-                yield _row(dataset, metric, crossed, method, other, config)
+        if name.startswith(_RATES):
+            others = dict.fromkeys(BASE_ITSELF if other == BASE else other for other in others)
+        for other in (each for each in others if each in values):
+            sides = ((side, training_means(values[side], questions)) for side in (method, other))
+            yield _row(dataset, name, *sides, difference(values[method], values[other], questions), questions)
 
 
 def _row(
-    dataset: str, metric: str, crossed: Crossed, method: str, other: str, config: EvaluateConfig
+    dataset: str,
+    metric: str,
+    ours: tuple[str, Floats],
+    theirs: tuple[str, Floats],
+    estimate: Estimate,
+    questions: Sequence[Questions],
 ) -> dict[str, object]:
-    difference = crossed.difference(method, other)
-    low, high = difference.interval(config.bootstrap.confidence)
+    """A row of the table "comparisons"; a method comes with the means of its trainings."""
+    (method, means), (against, other) = ours, theirs
+    low, high = estimate.interval(1.0 - LEVEL)
     if not metric.startswith("distinct_"):
         # Differences of shares.
         low, high = np.clip([low, high], -1.0, 1.0).tolist()
+    trainings = estimate.trainings or Part(float("nan"), float("nan"))
+    clusters = [sample.clusters for sample in questions]
     return {
-        **{"dataset": dataset, "metric": metric, "method": method, "against": other},
-        **{"difference": difference.value, "low": low, "high": high},
-        **{"error": difference.error, "freedom": difference.freedom, "p": difference.p},
-        **{"seeds": difference.seeds[0], "seeds_against": difference.seeds[1]},
-        **{"questions": crossed.number, "clusters": crossed.clusters},
-        **{"of_seeds": difference.of_seeds, "of_questions": difference.of_questions, "of_both": difference.of_both},
-        "trainings": crossed.trainings(method, other),
+        **{"dataset": dataset, "metric": metric, "method": method, "against": against},
+        **{"difference": estimate.value, "low": low, "high": high, "p": estimate.p},
+        "p_permutation": permutation_p(means, other),
+        **{"seeds": len(means), "seeds_against": 0 if against in UNTRAINED else len(other)},
+        "questions": sum(sample.number for sample in questions),
+        "clusters": None if None in clusters else sum(number for number in clusters if number is not None),
+        **{"error_trainings": trainings.error, "freedom_trainings": trainings.freedom},
+        **{"error_questions": estimate.questions.error, "freedom_questions": estimate.questions.freedom},
+        "trainings": (means - other.mean()).tolist(),
     }
+
+
+_holm = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
 
 
 def _corrected(table: pl.DataFrame) -> pl.DataFrame:
     """The table with p_holm filled in and null in place of NaN, sorted by key."""
-    family = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
-    filled = table.with_columns(p_holm=family.over("dataset", "metric"))
+    filled = table.with_columns(p_holm=_holm.over("dataset", "metric"))
     return filled.with_columns(pl.selectors.float().fill_nan(None)).sort(SCHEMAS["comparisons"].key)
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dphrl.evaluation.bootstrap import wilson
-from dphrl.evaluation.crossed import Floats, Questions, holm
 from dphrl.evaluation.estimator import class_counts, entropy, pass_at_k, rarefied
-from dphrl.evaluation.paired import LEVEL, WIDE, Compared, Paired, binomial, compared, estimate, needed, paired
+from dphrl.evaluation.interval import Floats, Questions, estimate, holm, wilson
+from dphrl.evaluation.paired import LEVEL, WIDE, Compared, Paired, binomial, compared, needed, paired
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS, SIZES
 from dphrl.evaluation.study import Policy, Study
 
@@ -370,7 +369,9 @@ def _exchange(base: Policy, solved: Floats, after: Floats, k: int) -> Exchange:
         questions = Questions(solved, base.clusters)
         share = estimate(solved * after, questions)
         keep, low, high = share.value, *share.interval(WIDE)
-        ends = (max(low, 0.0), min(high, 1.0)) if share.error else wilson(round(keep, 12), total, WIDE)
+        if not share.error > 0:
+            low, high = map(float, wilson(round(keep, 12), total, WIDE))
+        ends = (max(low, 0.0), min(high, 1.0))
     return Exchange(
         kept,
         total - kept,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln
 
-from dphrl.evaluation.crossed import Floats
+from dphrl.evaluation.interval import Floats
 
 NO_CLASS = -1
 _SUBSETS = 32

@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaln, xlog1py, xlogy
 
-from dphrl.evaluation.crossed import Crossed, Estimate, Floats, Questions, detectable, sizes_needed
 from dphrl.evaluation.estimator import pass_at_k
+from dphrl.evaluation.interval import LEVEL, Estimate, Floats, Part, Questions, estimate, sizes_needed
 from dphrl.evaluation.study import Policy
 
-WIDE, NARROW = 0.95, 0.90
-LEVEL = 1.0 - WIDE
+WIDE, NARROW = 1.0 - LEVEL, 1.0 - 2.0 * LEVEL
 # `needed` tries at most so many times the samples of a question.
 _MOST_FACTOR = 64
-_ZERO = 1e-24
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Paired:
     Attributes:
         value: in the unit of the values.
         wide, narrow: the 95 % and the 90 % interval.
-        error, freedom: standard error, 0 where nothing varies, and its degrees of freedom.
+        measured: the estimate with the two parts of its error.
         questions: how many.
         groups: how many groups of questions, where the intervals are over groups.
     """
@@ -34,8 +32,7 @@ class Paired:
     value: float
     wide: tuple[float, float]
     narrow: tuple[float, float]
-    error: float
-    freedom: float
+    measured: Estimate
     questions: int
     groups: int | None = None
 
@@ -46,8 +43,8 @@ class Paired:
 
     @property
     def p(self) -> float:
-        """p of the two-sided t test against 0."""
-        return Estimate(self.value, self.error, self.freedom).p if self.error else float(not self.fell)
+        """p of the two-sided test against 0."""
+        return self.measured.p if self.measured.error > 0 else float(not self.fell)
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Compared(Paired):
 
 
 def paired(values: Floats, shares: bool = False, clusters: ArrayLike | None = None) -> Paired:
-    """The mean of differences, (questions,) or (trainings, questions), with t intervals.
+    """The mean of differences, (questions,) or (trainings, questions), with its intervals.
 
     Args:
         shares: values are differences of shares, so ends are within -1 and 1. Questions of a kind not seen may then
@@ -71,13 +68,13 @@ def paired(values: Floats, shares: bool = False, clusters: ArrayLike | None = No
     """
     rows = np.atleast_2d(values)
     questions = Questions(np.ones(rows.shape[1]), clusters)
-    mean = estimate(rows, questions)
+    measured = estimate(rows, questions)
 
     def ends(confidence: float) -> tuple[float, float]:
         unseen = 1.0 - (0.5 - confidence / 2.0) ** (1.0 / questions.units) if shares else 0.0
-        if not mean.error:
-            return (1.0 - unseen) * mean.value - unseen, (1.0 - unseen) * mean.value + unseen
-        low, high = mean.interval(confidence)
+        if not measured.error > 0:
+            return (1.0 - unseen) * measured.value - unseen, (1.0 - unseen) * measured.value + unseen
+        low, high = measured.interval(confidence)
         return low if not shares or (rows.mean(axis=0) < 0).any() else min(low, -unseen), high
 
     (low, high), wide = ends(NARROW), ends(WIDE)
@@ -86,18 +83,7 @@ def paired(values: Floats, shares: bool = False, clusters: ArrayLike | None = No
         narrow = max(min(low, _doubted(rows, questions)), -1.0), min(high, 1.0)
         wide = max(wide[0], -1.0), min(wide[1], 1.0)
     groups = questions.clusters if questions.grouped else None
-    return Paired(mean.value, wide, narrow, mean.error, mean.freedom, rows.shape[1], groups)
-
-
-def estimate(rows: Floats, questions: Questions) -> Estimate:
-    """The mean of (trainings, questions) numerators over the weights of the questions; error 0 where nothing varies."""
-    if len(rows) == 1:
-        part = questions.variance(rows[0])
-        error = float(np.sqrt(part.variance)) if part.variance > _ZERO else 0.0
-        return Estimate(float(questions.mean(rows[0])), error, part.freedom)
-    crossed = Crossed({"tuned": [rows], "none": [np.zeros_like(rows[:1])]}, [questions], ("none",))
-    difference = crossed.difference("tuned", "none")
-    return Estimate(difference.value, difference.error if difference.error > 0 else 0.0, difference.freedom)
+    return Paired(measured.value, wide, narrow, measured, rows.shape[1], groups)
 
 
 def _doubted(rows: Floats, questions: Questions) -> float:
@@ -121,24 +107,18 @@ def needed(
     """Questions with these samples, and samples of these questions, that find a loss of `margin` in 80 % of cases."""
     number = difference.groups or difference.questions
     # Fewer cannot exclude such a loss even if nothing differs.
-    fewest = int(np.ceil(np.log(0.5 - NARROW / 2.0) / np.log1p(-margin))) if margin < 1 else 1
-    of_questions, of_trainings, freedom = difference.error**2 * number, 0.0, max(number - 1.0, 1.0)
-    if len(trainings) > 1:
-        # More questions do not change the chance of trainings.
-        gains = np.mean([policy.pass_at([k])[:, 0] for policy in trainings], axis=0) - base.pass_at([k])[:, 0]
-        over = np.nan_to_num(Questions(np.ones(len(gains)), base.clusters).variance(gains).variance)
-        of_questions, of_trainings = over * number, max(difference.error**2 - over, 0.0)
-        freedom = difference.freedom if of_trainings else freedom
-    _, units = sizes_needed((of_trainings, of_questions, 0.0), freedom, 1, number, margin, LEVEL)
+    fewest = int(np.ceil(np.log(LEVEL) / np.log1p(-margin))) if margin < 1 else 1
+    _, units = sizes_needed(difference.measured, 1, number, margin, LEVEL)
     questions = None if units is None else max(round(units * difference.questions / number), fewest)
     if difference.groups or len(trainings) > 1:
         return questions, None
     policies = (base, trainings[0])
-    between = max(of_questions - sum(_within(policy, k, 1) for policy in policies), 0.0)
+    between = max(difference.measured.error**2 * number - sum(_within(policy, k, 1) for policy in policies), 0.0)
     factor = 2
     while factor <= _MOST_FACTOR and number >= fewest:
         variance = between + sum(_within(policy, k, factor) for policy in policies)
-        if detectable(float(np.sqrt(variance / number)), number - 1.0, LEVEL) <= margin:
+        over_questions = Part(float(np.sqrt(variance / number)), number - 1.0)
+        if Estimate(0.0, None, over_questions).detectable(LEVEL) <= margin:
             return questions, factor * min(policy.n for policy in policies)
         factor *= 2
     return questions, None

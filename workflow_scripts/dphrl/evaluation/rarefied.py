@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from dphrl.evaluation.against_base import bases_of
-from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import class_counts, rarefied
+from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.study import Policy, Study
 from dphrl.store.catalogue import SCHEMAS
 
@@ -43,7 +43,7 @@ def rarefaction(study: Study) -> pl.DataFrame:
             for kind, values in by_kind.items():
                 weights = np.asarray(common[kind], dtype=np.float64)
                 above = np.where(common[kind], values[number], 0.0)
-                intervals = zip(*policy.bootstrap.ratio(above, weights, proportion=False), strict=True)
+                intervals = zip(*policy.ratio(above, weights, proportion=False), strict=True)
                 for m, prompts, interval in zip(SIZES, common[kind].sum(axis=0), intervals, strict=True):
                     if prompts >= FEWEST_PROMPTS:
                         rows.append((*policy.key, kind, m, int(prompts), *interval))
@@ -71,7 +71,7 @@ def diversity_split(study: Study) -> pl.DataFrame:
         if policy is not base:
             for kind in kinds[policy.key.dataset]:
                 parts = _parts(base, policy, kind)
-                intervals = policy.bootstrap.ratio(np.stack(list(parts.values()), axis=1), proportion=False)
+                intervals = policy.ratio(np.stack(list(parts.values()), axis=1), proportion=False)
                 rows += [(*policy.key, kind, *row) for row in zip(parts, *intervals, strict=True)]
     return SCHEMAS["diversity_split"].frame(rows)
 

@@ -1,4 +1,4 @@
-"""All policies of a run on all datasets, with the bootstrap of each dataset: the input of every table."""
+"""All policies of a run on all datasets: the input of every table."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,9 +11,8 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
-from dphrl.evaluation.bootstrap import PromptBootstrap
-from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.estimator import NO_CLASS, class_counts, pass_at_k
+from dphrl.evaluation.interval import Floats, ratio
 from dphrl.evaluation.names import BASE
 
 Estimator = Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64] | float]
@@ -38,7 +37,6 @@ class Policy:
 
     key: PolicyKey
     rows: pl.DataFrame
-    bootstrap: PromptBootstrap
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
@@ -50,10 +48,18 @@ class Policy:
         """Samples per prompt; the fewest, where prompts differ."""
         return int(self.sizes.min())
 
-    @property
+    @cached_property
     def clusters(self) -> NDArray[np.object_] | None:
         """(prompts,), the database that each prompt asks; None if any prompt asks no database."""
-        return _clusters(self.rows)
+        if "cluster" not in self.rows.columns or self.rows["cluster"].null_count():
+            return None
+        return self.rows["cluster"].to_numpy()
+
+    def ratio(
+        self, numerator: Floats, denominator: Floats | None = None, proportion: bool = True
+    ) -> tuple[Floats, Floats, Floats]:
+        """`interval.ratio` over the prompts, or the databases that they ask."""
+        return ratio(numerator, denominator, self.clusters, proportion)
 
     @cached_property
     def solve_rates(self) -> Floats:
@@ -130,10 +136,9 @@ class Study:
     """The policies of a run with the settings of its tables, made once by `from_evaluations`.
 
     Attributes:
-        policies: dataset by dataset, base first, then by method, seed and step. Policies of a dataset share
-            its bootstrap, which is drawn once.
-        config: its `k`, `bootstrap`, `against` and `claims`.
-        seed: of the bootstrap and of maj@k.
+        policies: dataset by dataset, base first, then by method, seed and step.
+        config: its `k`, `against` and `claims`.
+        seed: of maj@k, and of the questions that are drawn again at equal mean.
     """
 
     policies: Sequence[Policy]
@@ -162,9 +167,8 @@ class Study:
             rows = evaluations[key].sort("prompt_id")
             if not policies or policies[-1].key.dataset != key.dataset:
                 prompts = rows["prompt_id"]
-                bootstrap = PromptBootstrap(rows.height, key.dataset, config.bootstrap, seed, _clusters(rows))
             _check_same_prompts(key, rows["prompt_id"], prompts)
-            policies.append(Policy(key, rows, bootstrap))
+            policies.append(Policy(key, rows))
         return cls(policies, config, seed)
 
     @cached_property
@@ -187,7 +191,7 @@ class Study:
         ]
 
     def last_steps(self) -> Self:
-        """The policies at the last step of each training; with the same bootstraps."""
+        """The policies at the last step of each training."""
         last: dict[tuple[str, int], int] = {}
         for method, seed, step, _ in (policy.key for policy in self.policies):
             last[method, seed] = max(step, last.get((method, seed), 0))
@@ -243,9 +247,3 @@ def _check_same_prompts(key: PolicyKey, prompts: pl.Series, expected: pl.Series)
             f"{key.method} seed {key.seed} step {key.step} on {key.dataset!r} covers other prompts than the first"
             f" policy, for instance {differing[0]!r} ({len(prompts)} rows, expected {len(expected)}); evaluate it again"
         )
-
-
-def _clusters(rows: pl.DataFrame) -> NDArray[np.object_] | None:
-    if "cluster" not in rows.columns or rows["cluster"].null_count():
-        return None
-    return rows["cluster"].to_numpy()

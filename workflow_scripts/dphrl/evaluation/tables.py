@@ -1,6 +1,6 @@
 """The tables of a run, each made from the `Study` of its evaluations and declared in `store/catalogue.py`.
 
-Intervals resample prompts, or clusters of them where 20 or more are named for a dataset.
+Intervals are over prompts, or clusters of them where five or more are named for a dataset (`interval.ratio`).
 Rows are sorted by dataset, policy (base first) and then as the table says; the same input gives the same rows.
 Tables of pass@k and the like raise `ValueError` where every k is larger than the number of samples.
 """
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from dphrl.evaluation.against_base import crossing, keep_explore, transitions
 from dphrl.evaluation.claims import CLAIMS, claims
 from dphrl.evaluation.comparisons import at_equal_mean, comparisons
-from dphrl.evaluation.crossed import Floats
 from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, kinds_of, together, varied
 from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.estimator import class_counts, entropy
+from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.methods import label
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.paired import compared
@@ -190,7 +190,7 @@ def diversity(study: Study) -> pl.DataFrame:
             rows += _rows(policy, (by_class > 0).sum(axis=1, keepdims=True).astype(float), [metric], proportion=False)
             if metric in _ENTROPY and by_class.any():
                 counted = by_class.any(axis=1, keepdims=True).astype(float)
-                value, low, high = policy.bootstrap.ratio(entropy(by_class)[:, None], counted, proportion=False)
+                value, low, high = policy.ratio(entropy(by_class)[:, None], counted, proportion=False)
                 rows.append((*policy.key, _ENTROPY[metric], value[0], low[0], high[0]))
     return SCHEMAS["diversity"].frame(rows)
 
@@ -247,7 +247,7 @@ def _rows(
     policy: Policy, values: Floats, *labels: Iterable[object], proportion: bool = True
 ) -> Iterator[tuple[object, ...]]:
     """A row for each column of `values`, (prompts, rows): key of the policy, labels, mean and its interval."""
-    intervals = policy.bootstrap.ratio(values, proportion=proportion)
+    intervals = policy.ratio(values, proportion=proportion)
     return ((*policy.key, *row) for row in zip(*labels, *intervals, strict=True))
 
 
@@ -256,7 +256,7 @@ def _constants(policy: Policy) -> Iterator[tuple[object, ...]]:
     if "constants" in policy.rows.columns and policy.rows["constants"].count():
         judged = policy.rows.select("constants", right=pl.when(pl.col("constants").is_not_null()).then("c"))
         above, below = (judged.select(pl.col(name).fill_null(0).cast(pl.Float64)).to_numpy() for name in judged.columns)
-        (value,), (low,), (high,) = policy.bootstrap.ratio(above, below)
+        (value,), (low,), (high,) = policy.ratio(above, below)
         yield (*policy.key, "constants", value, low, high)
 
 

@@ -25,7 +25,6 @@ class Run:
         train_dataset: the training set.
         tasks: the task of each dataset.
         supervised: updates and rows of the base's supervised start; None without one.
-        confidence: of the intervals, a share.
         headline, datasets: the tables of these names.
     """
 
@@ -33,7 +32,6 @@ class Run:
     train_dataset: str
     tasks: Mapping[str, str]
     supervised: str | None
-    confidence: float
     headline: pl.DataFrame
     datasets: pl.DataFrame
 
@@ -78,7 +76,6 @@ def card(
         pef=sizes.get("pef", 0),
         exp=sizes.get("exp", 0),
         datasets=_datasets(run),
-        confidence=f"{run.confidence * 100:g}",
         counts=any(own["metric"].str.starts_with("distinct_")),
         results=headline_markdown(pl.concat([run.headline.filter(method=BASE.method), own])),
         config=shown,
@@ -102,7 +99,7 @@ def _results(own: pl.DataFrame, run: Run) -> Iterator[EvalResult]:
             metric_type=metric,
             metric_name=metric_name(metric),
             metric_value=value,
-            metric_args={"low": low, "high": high, "confidence": run.confidence},
+            metric_args={"low": low, "high": high, "confidence": 0.95},
         )
 
 

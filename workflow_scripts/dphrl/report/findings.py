@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from dphrl.evaluation.claims import VERDICTS
-from dphrl.evaluation.crossed import FEWEST_CLUSTERS
 from dphrl.evaluation.diagnosis import CANNOT_TELL, COLLAPSED, NARROWED, NOT_COLLAPSED, SHARPENED, WORSE
+from dphrl.evaluation.interval import FEWEST_CLUSTERS
 from dphrl.evaluation.methods import colours, in_order, label, phrase
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
 from dphrl.report.headline import last_steps

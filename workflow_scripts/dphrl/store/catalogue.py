@@ -32,18 +32,20 @@ _INTERVAL = _columns(_F64, "value", "low", "high")
 _METRIC = _POLICY | {"metric": _STR}
 _SHARE = _columns(_F64, "share", "low", "high")
 _COMPARED = ("dataset", "metric", "method", "against")
+_ERRORS = ("error_trainings", "freedom_trainings", "error_questions", "freedom_questions")
 _COMPARISON = (
     _columns(_STR, *_COMPARED)
-    | _columns(_F64, "difference", "low", "high", "error", "freedom", "p", "p_holm")
+    | _columns(_F64, "difference", "low", "high", "p", "p_holm", "p_permutation")
     | _columns(_I32, "seeds", "seeds_against", "questions", "clusters")
-    | _columns(_F64, "of_seeds", "of_questions", "of_both")
+    | _columns(_F64, *_ERRORS)
     | {"trainings": pl.List(_F64)}
 )
-_UNKNOWN = {"low", "high", "error", "freedom", "p", "p_holm", "clusters", "of_seeds", "of_questions", "of_both"}
+_UNKNOWN = {"low", "high", "p", "p_holm", "p_permutation", "clusters", *_ERRORS}
 _comparisons = partial(
     Schema,
     nullable=_UNKNOWN,
-    bounds={"p": (0, 1), "p_holm": (0, 1), "seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1},
+    bounds=dict.fromkeys(("p", "p_holm", "p_permutation"), (0, 1))
+    | {"seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1},
 )
 _RATE_NAMES = ("keep", "explore", "ndr", "nscr")
 _RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
@@ -233,7 +235,8 @@ _DECLARED = (
         _columns(_STR, "claim", "sentence", "source")
         | {"primary": _BOOL}
         | _columns(_STR, "dataset", "level", "metric", "method", "against", "relation")
-        | _columns(_F64, "difference", "low", "high", "p", "p_corrected", "margin")
+        | _columns(_F64, "difference", "low", "high", "p", "p_corrected", "p_permutation", "margin")
+        | _columns(_F64, "of_trainings", "of_questions")
         | _columns(_I32, "seeds", "questions", "clusters")
         | {"verdict": _STR, "detectable": _F64}
         | _columns(_I32, "seeds_needed", "questions_needed")
@@ -247,6 +250,9 @@ _DECLARED = (
             "high",
             "p",
             "p_corrected",
+            "p_permutation",
+            "of_trainings",
+            "of_questions",
             "clusters",
             "detectable",
             "seeds_needed",

@@ -23,13 +23,6 @@ class StyleRule(Block):
     )
 
 
-class BootstrapConfig(Block):
-    """Configuration of the bootstrap."""
-
-    replicates: int = Field(2000, ge=100, description="Number of bootstrap replicates.")
-    confidence: float = Field(0.95, gt=0.0, lt=1.0, description="Confidence level of all intervals.")
-
-
 class EndpointConfig(Block):
     """The question of a run, fixed before its first training."""
 
@@ -89,7 +82,6 @@ class EvaluateConfig(Block):
         description="Solution styles by task. The longest prefix of the response decides, else the longest of its "
         "extracted answer; no match gives 'other'.",
     )
-    bootstrap: BootstrapConfig = Field(BootstrapConfig(), description="Intervals, by resampling prompts.")
     against: tuple[str, ...] = Field(
         ("base", "grpo", "exp_only"), description="Baselines for other methods; each is compared with those before it."
     )

@@ -134,7 +134,7 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
 
 _ETA = (
     "Greedy accuracy and pass@k against the weight eta of the divergence, for methods that differ in nothing else. A"
-    " line that rises in pass@k and falls in greedy accuracy trades one for the other. Bars are bootstrap intervals"
+    " line that rises in pass@k and falls in greedy accuracy trades one for the other. Bars are intervals"
     " over questions; one point for each training seed, at its last step. Drawn from tables/headline.parquet."
 )
 

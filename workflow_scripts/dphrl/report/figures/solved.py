@@ -60,8 +60,8 @@ _GAP = (
     " tables/comparisons.parquet."
 )
 _METRIC = r"^(mean|pass)@\d+$"
-_OF_ERROR = ("error", "freedom", "of_seeds", "of_questions", "of_both")
-_LEFT_OUT = ("p", "p_holm", *_OF_ERROR, "seeds_against", "questions", "clusters")
+_OF_ERROR = ("error_trainings", "freedom_trainings", "error_questions", "freedom_questions")
+_LEFT_OUT = ("p", "p_holm", "p_permutation", *_OF_ERROR, "seeds_against", "questions", "clusters")
 _LARGEST_RANK = 2
 _TITLE = "difference to base (points)"
 
@@ -125,8 +125,8 @@ def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:
 _KEEP_EXPLORE = (
     "Keep: of the questions that the base model solves with k samples, the share that a policy solves as well."
     " Explore: the share of the other questions. k is 8, or less where questions have fewer samples. Where they have"
-    " 2k, the base against itself, with another draw, shows what chance alone gives. Bars are bootstrap intervals over"
-    " questions; one point for each training seed; a rate of fewer than 30 expected questions has no bar. Drawn from"
+    " 2k, the base against itself, with another draw, shows what chance alone gives. Bars are intervals over"
+    " questions; one point for each training seed. Drawn from"
     " tables/keep_explore.parquet, which has every k."
 )
 _RATES = ("keep", "explore")
