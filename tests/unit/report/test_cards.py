@@ -61,6 +61,7 @@ def test_the_metadata_are_valid_and_have_the_results_with_intervals(tables: Any,
     assert metric["args"] == {
         "low": round(100 * row["low"], 2),
         "high": round(100 * row["high"], 2),
+        "confidence": 0.95,
     }
 
 

@@ -190,7 +190,6 @@ _DECLARED = (
         bounds={"k": _FROM_1},
     ),
     Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),
-    Schema("headline_levels", ("level", *_METRIC), _LEVEL | _METRIC | _INTERVAL),
     Schema(
         "crossing",
         tuple(_POLICY),
@@ -204,7 +203,6 @@ _DECLARED = (
         _POLICY | _columns(_I32, "base_percent", "policy_percent") | {"prompts": _F64},
         bounds={"base_percent": (0, 100), "policy_percent": (0, 100), "prompts": _FROM_0},
     ),
-    Schema("diversity", tuple(_METRIC), _METRIC | _INTERVAL),
     Schema(
         "rarefied",
         (*_POLICY, "classes", "m"),

@@ -25,19 +25,13 @@ TABLES: Final = (
     "claims",
     "collapse",
     "comparisons",
-    "comparisons_levels",
-    "crossing",
-    "diversity",
-    "diversity_split",
     "headline",
-    "headline_levels",
     "hotter",
     "keep_explore",
     "passk",
     "rarefied",
     "style_counts",
     "styles",
-    "transitions",
 )
 _DRAW, _TRAINED = "draws/{draw}", "{method}-s{seed}/step{step}"
 _SAMPLES, _DRAWN = "{policy}/{dataset}.evaluate/{shard}.parquet", "{dataset}.{plan}/{shard}.parquet"
