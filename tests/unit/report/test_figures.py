@@ -152,3 +152,23 @@ def test_a_section_of_figures_depends_on_no_other(tables, tmp_path):
     assert shown.returncode == 0, shown.stderr
     expected = code_digest([figures.module("passk")]) + figures.to_json(figures.draw("passk", tables["passk"]))
     assert shown.stdout == expected
+
+
+def test_a_panel_of_the_gap_holds_the_same_rank_of_k_of_every_set(tables):
+    few = (
+        tables["comparisons"]
+        .filter(dataset="maths")
+        .with_columns(
+            pl.lit("few").alias("dataset"),
+            pl.col("metric").replace({"mean@16": "mean@4", "pass@8": "pass@2", "pass@16": "pass@4"}),
+        )
+    )
+    table = pl.concat([tables["comparisons"].filter(dataset="cross"), few])
+    rows = [row for data in figures.draw("gap", table).to_dict()["datasets"].values() for row in data]
+    assert {(row["dataset"], row["metric"], row["panel"]) for row in rows} == {
+        (dataset, metric, panel)
+        for panel in ("mean@4, mean@16", "pass@2, pass@8", "pass@4, pass@16")
+        for dataset, metric in zip(("few", "cross"), panel.split(", "), strict=True)
+    }
+    headers = figures.draw("gap", table).to_dict()["facet"]["sort"]
+    assert headers == ["mean@4, mean@16", "pass@2, pass@8", "pass@4, pass@16"]

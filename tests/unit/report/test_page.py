@@ -255,18 +255,3 @@ def test_the_page_is_for_keyboards_and_screen_readers(browser, open_page, page):
     assert browser.execute_script("return document.querySelectorAll('[id]').length") == browser.execute_script(
         "return new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size"
     )
-
-
-def test_published_points_on_one_dataset_are_drawn_without_a_warning(browser, open_page, tables, weights):
-    given = [(method, "cross", "pass@16", value) for method, value in (("base", 0.9), ("dph_f", 0.7), ("dph_js", 0.8))]
-    points = pl.DataFrame(given, schema=["method", "dataset", "metric", "value"], orient="row")
-    drawn = {
-        name: figures.draw(name, tables[figures.figure(name).table], published=points, methods=weights).to_dict()
-        for name in ("eta", "gap", "passk")
-    }
-    open_page(render(tables, figures=drawn), 390, 844, 1)
-    browser.execute_script("document.querySelectorAll('details.fold').forEach(fold => fold.open = true)")
-    wait(browser, "return document.querySelectorAll('.chart[data-drawn]').length", len(drawn))
-    assert browser.get_log("browser") == []
-    legends = "return [...document.querySelectorAll('.chart')].map(c => c.textContent.includes(arguments[0]))"
-    assert browser.execute_script(legends, "published (arXiv 2509.07430)") == [True] * 3

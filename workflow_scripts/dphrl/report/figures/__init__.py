@@ -48,23 +48,19 @@ def draw(
     name: str,
     table: pl.DataFrame,
     datasets: Sequence[str] = (),
-    published: pl.DataFrame | None = None,
     methods: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Any:
     """A figure of the rows of its table, as an altair chart.
 
     Args:
         datasets: the order of the datasets; any other follows alphabetically.
-        published: the table of `published_points`, for a figure with published values. Points are drawn for the
-            methods, datasets and metrics of `table`. None: no published points.
         methods: the blocks of the configuration by name, for a figure that compares their keys.
 
     Raises:
         ValueError: the figure can show no row of the table.
     """
     drawn = figure(name)
-    further = ([published] if drawn.published else []) + ([methods or {}] if drawn.methods else [])
-    return drawn.draw(table, datasets, *further)
+    return drawn.draw(table, datasets, *([methods or {}] if drawn.methods else []))
 
 
 def to_json(chart: Any) -> str:

@@ -142,7 +142,6 @@ _ETA = (
 def draw_eta(
     table: pl.DataFrame,
     datasets: Sequence[str],
-    published: pl.DataFrame | None,
     methods: Mapping[str, Mapping[str, Any]],
 ) -> Any:
     """Points with intervals and lines through their means, a panel per dataset and metric."""
@@ -158,7 +157,6 @@ def draw_eta(
         pl.col("value", "low", "high").round(6), panel=pl.format("{} · {}", "dataset", "metric")
     )
     rows = rows.filter(pl.col("panel").is_in(panels)).sort("family", "eta", "seed", "dataset", "metric")
-    rows = theme.with_published(rows, published, ["method", "dataset", "metric"])
     families = sorted(set(rows["family"]))
     base = alt.Chart(rows.drop("method")).encode(
         x=alt.X("eta:O", title="eta", axis=alt.Axis(labelAngle=0)),
@@ -176,7 +174,7 @@ def draw_eta(
     ]
     low = alt.Y("low:Q", title="share of questions", axis=alt.Axis(format="%", tickCount=5))
     rule, point = theme.interval_layers(base, points, low, [*tip, theme.SEED_TOOLTIP, *theme.interval_tooltips()])
-    drawn = theme.panel([rule, line, point], points, rows, tip).properties(width=260, height=180)
+    drawn = alt.layer(rule, line, point).properties(width=260, height=180)
     chart = theme.faceted(drawn, rows, "panel", "Weight of the divergence", 2, panels, _ETA)
     return chart.resolve_scale(y="independent")
 
@@ -193,5 +191,5 @@ FIGURES = {
     "training": theme.Figure("training", _TRAINING, draw_training),
     "steps": theme.Figure("passk", _STEPS, draw_steps),
     "paths": theme.Figure("headline", _PATHS, draw_paths),
-    "eta": theme.Figure("headline", _ETA, draw_eta, published=True, methods=True),
+    "eta": theme.Figure("headline", _ETA, draw_eta, methods=True),
 }
