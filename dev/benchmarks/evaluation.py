@@ -22,7 +22,7 @@ from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.rarefied import diversity_split, rarefaction
 from dphrl.evaluation.study import Study
-from dphrl.evaluation.tables import diversity, headline, passk
+from dphrl.evaluation.tables import headline, passk
 
 # Policies, prompts and samples per prompt.
 SHAPES = {"policies": (100, 1_000, 100), "samples": (1, 10_000, 1_000), "small": (4, 20, 64)}
@@ -31,7 +31,6 @@ MAKERS = (
     passk,
     headline,
     keep_explore,
-    diversity,
     rarefaction,
     diversity_split,
     crossing,

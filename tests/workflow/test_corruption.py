@@ -37,7 +37,7 @@ KINDS = {
     "metrics": "train/grpo-s1/step2/metrics.parquet",
     "evaluation": "evaluation/grpo-s1/step4/in_domain.parquet",
     "table": "tables/headline.parquet",
-    "table as text": "tables/headline.md",
+    "table as text": "tables/headline.csv",
     "figure": "figures/passk.json",
     "drawing": "figures/passk.svg",
 }

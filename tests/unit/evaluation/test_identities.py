@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from made_evaluations import evaluation, study, with_classes
 
+from dphrl.evaluation.against_base import crossing, transitions
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.rarefied import FEWEST_PROMPTS
+from dphrl.evaluation.rarefied import FEWEST_PROMPTS, diversity_split
 from dphrl.evaluation.tables import tabulate
 from dphrl.store.catalogue import SCHEMAS
 
@@ -57,22 +58,14 @@ def wrong_crossings(tables: Tables) -> pl.DataFrame:
 
 
 def wrong_splits(tables: Tables) -> pl.DataFrame:
-    """Rows of "diversity_split" whose parts do not add up, or whose falls of answers are not those of "diversity"."""
+    """Rows of "diversity_split" whose parts do not add up."""
     rows = (
         tables["diversity_split"]
         .group_by(*POLICY, "classes", maintain_order=True)
         .agg(pl.col("value").filter(part=part).sum().alias(part) for part in SCHEMAS["diversity_split"].enums["part"])
     )
-    for metric in ("distinct_answers", "distinct_answers_wrong"):
-        diversity = tables["diversity"].filter(metric=metric)
-        base = diversity.filter(method=BASE).select("dataset", base="value")
-        fall = (pl.col("base") - pl.col("value")).alias(metric)
-        rows = rows.join(diversity.join(base, on="dataset").select(*POLICY, fall), on=POLICY, how="left")
     right = _same(pl.col("all"), pl.col("right") + pl.col("wrong"))
     right &= _same(pl.col("right"), pl.col("narrowing") + pl.col("rest"))
-    answers = _same(pl.col("all"), pl.col("distinct_answers"))
-    answers &= _same(pl.col("wrong"), pl.col("distinct_answers_wrong"))
-    right &= answers | (pl.col("classes") != "answers")
     return rows.filter(~right.fill_null(False)).select(*POLICY, "classes")
 
 
@@ -113,8 +106,13 @@ def _same(value: pl.Expr, expected: pl.Expr) -> pl.Expr:
 
 
 def all_tables(evaluations: pl.DataFrame) -> Tables:
-    """The evaluations and each table that is made from them, as the workflow would write it."""
-    made = tabulate(study(evaluations, K))
+    """The evaluations and each table that is made from them, as its schema has it."""
+    of_all = study(evaluations, K)
+    made = tabulate(of_all) | {
+        "crossing": crossing(of_all),
+        "diversity_split": diversity_split(of_all),
+        "transitions": transitions(of_all),
+    }
     return {"evaluation": evaluations} | {name: SCHEMAS[name].conform(table, name) for name, table in made.items()}
 
 

@@ -12,7 +12,6 @@ from made_evaluations import evaluation, study, with_classes
 
 from dphrl.evaluation.estimator import rarefied
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS, diversity_split, rarefaction
-from dphrl.evaluation.tables import diversity
 from dphrl.store.catalogue import SCHEMAS
 
 COUNTS = st.lists(st.integers(0, 4), min_size=1, max_size=4)
@@ -135,18 +134,6 @@ def test_a_loss_is_narrowing_or_comes_from_fewer_right_answers():
         table = diversity_split(study(pl.concat([base, policy]), [1])).filter(classes="programs")
         assert dict(table.select("part", "value").iter_rows()) == pytest.approx(expected)
         assert (table["low"] == table["high"]).all()
-
-
-def test_the_wrong_part_is_that_of_the_table_of_diversity():
-    generator = np.random.default_rng(2)
-    frames = []
-    for method in ("base", "grpo"):
-        drawn = generator.integers(0, 4, (50, 8))
-        frames.append(classed(drawn < 2, [[row.index(one) for one in row] for row in drawn.tolist()], method))
-    made = study(pl.concat(frames), [1])
-    of_base, of_policy = diversity(made).filter(metric="distinct_answers_wrong")["value"]
-    split = diversity_split(made).filter(classes="answers", part="wrong")["value"].item()
-    assert split == pytest.approx(of_base - of_policy)
 
 
 def test_unequal_numbers_of_samples_compare_at_the_smaller_one():
