@@ -198,23 +198,11 @@ _DECLARED = (
         bounds=dict.fromkeys(("k", "low", "high", "up_to"), _FROM_1),
     ),
     Schema(
-        "transitions",
-        (*_POLICY, "base_percent", "policy_percent"),
-        _POLICY | _columns(_I32, "base_percent", "policy_percent") | {"prompts": _F64},
-        bounds={"base_percent": (0, 100), "policy_percent": (0, 100), "prompts": _FROM_0},
-    ),
-    Schema(
         "rarefied",
         (*_POLICY, "classes", "m"),
         _POLICY | {"classes": _STR, "m": _I32, "prompts": _I32} | _INTERVAL,
         enums={"classes": ("styles", *_CLASSES)},
         bounds={"m": (2, _INF), "prompts": (30, _INF), "value": _FROM_1},
-    ),
-    Schema(
-        "diversity_split",
-        (*_POLICY, "classes", "part"),
-        _POLICY | _columns(_STR, "classes", "part") | _INTERVAL,
-        enums={"classes": _CLASSES, "part": ("all", "right", "wrong", "narrowing", "rest")},
     ),
     Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
     Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
