@@ -1,4 +1,5 @@
 # The audit of the files of a run, and the list of them.
+from itertools import chain
 
 # What a finished run keeps of its trainings: evaluated policies, and the newest state or all (`train.keep_state`).
 STATES = list(map(str, LAYOUT.kept_states()))
@@ -14,6 +15,7 @@ JOBS = [
     *(f"draws/{draw}/partition/{name}" for draw in DRAWS for name in ["candidates", "final"]),
     *(f"evaluation/{policy}/{name}" for policy in ASKED for name in SETS),
     *(f"figures/{figure}" for figure in FIGURES),
+    *(f"samples/{dataset}" for dataset in SAMPLED),
 ]
 
 
@@ -42,7 +44,8 @@ rule audit:
         figures=collect("<results>/figures/{figure}.{ending}", figure=FIGURES, ending=["json", "svg"]),
         cards=rules.write_cards.output if CONFIG.methods else [],
         page=rules.report.output,
-        timings=[*rules.report.input.timings, *collect("<timings>/{job}.parquet", job=JOBS)],
+        samples_shown=collect("<results>/report/samples/{dataset}.html", dataset=SAMPLED),
+        timings=[*chain(*STAGES.values()), *collect("<timings>/{job}.parquet", job=JOBS)],
     output:
         sums="<results>/SHA256SUMS",
         timings="<timings>/audit.parquet",

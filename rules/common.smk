@@ -40,6 +40,7 @@ ASKED = [*EVALUATED, *LAYOUT.hotter()]
 TRAINED = list(map(str, LAYOUT.trained()))
 MODELS = [*dict.fromkeys(["base", *map(str, LAYOUT.models()), *TRAINED])] if CONFIG.has_model else []
 SEGMENTS = list(map(str, LAYOUT.segments()))
+TRAININGS = [[policy.method, policy.seed] for policy in LAYOUT.segments()]  # the training of each segment
 # Draws of stage 1: `main`, and `s<seed>` for each training seed with its own pre-samples.
 DRAWS = LAYOUT.draws()
 # Shards of rollouts, each with verdicts of the same name: of the two plans of stage 1, and of all evaluations.

@@ -8,7 +8,6 @@ rule figure:
     """One figure as Vega-Lite and as SVG."""
     input:
         table=lambda wildcards: f"<results>/tables/{figures.figure(wildcards.figure).table}.parquet",
-        published=branch(lambda wildcards: figures.figure(wildcards.figure).published, then=PUBLISHED),
     output:
         spec="<results>/figures/{figure}.json",
         svg=report("<results>/figures/{figure}.svg", caption="figure.rst", category="Figures"),
@@ -21,7 +20,7 @@ rule figure:
     params:
         # The script imports the module of the figure by its name, which no static graph shows.
         code=lambda wildcards: code("figure.py", modules=[figures.module(wildcards.figure)]),
-        published=lambda w: CONFIG.evaluate.published if figures.figure(w.figure).published else None,
+        methods=lambda w: slices.paper(CONFIG)["methods"] if figures.figure(w.figure).methods else None,
         caption=lambda wildcards: figures.figure(wildcards.figure).caption,
         datasets=SETS,
     message:

@@ -1,4 +1,6 @@
 # What is done before the first job and after the last one.
+import time
+
 import snakemake
 from snakemake.logging import logger
 
@@ -6,6 +8,8 @@ from dphrl.config.notices import notices
 from dphrl.report.ending import ending
 from dphrl.store.files import from_the_future
 from dphrl.store.manifest import remove_folders
+
+STARTED = time.monotonic()
 
 
 onstart:
@@ -24,4 +28,4 @@ onsuccess:
     remove_folders(LAYOUT.superseded_at_the_end())
     # A target may leave the page or the audit of an earlier run as they are.
     current = {str(file) for job in workflow.dag.jobs for file in job.output}
-    logger.info(ending(LAYOUT, current))
+    logger.info(ending(LAYOUT, current, time.monotonic() - STARTED))

@@ -127,7 +127,6 @@ rule count_rows:
         overlap=branch(CONFIG.train_dataset, then="<results>/gold/overlap.parquet"),
     output:
         table="<results>/tables/datasets.parquet",
-        text="<results>/tables/datasets.md",
         timings="<timings>/tables/datasets.parquet",
     log:
         "<logs>/tables/datasets.log",

@@ -5,37 +5,37 @@ from dphrl.report.page_tables import FURTHER
 report: "run.rst"  # the first page of `snakemake --report`
 
 
-# The page shows samples of these policies (by method, the last one of the first seed) on these sets.
+# The pages of samples show these policies (by method, the last one of the first seed) on these sets.
 POLICIES = contents.sampled_policies(LAYOUT)
 SAMPLED = contents.sampled_datasets(LAYOUT)
 SHOWN = collect("{policy}/{dataset}.{sample}", policy=POLICIES.values(), dataset=SAMPLED, sample=EVALUATIONS)
-TIMED = ["policies/base", *collect("draws/{draw}/reference", draw=DRAWS)] if CONFIG.has_model else []
+# The timings of the jobs that take the time of a run, by the stage that a reader knows.
+STAGES = dict(
+    base_model=["<timings>/policies/base.parquet"] if CONFIG.has_model else [],
+    presamples=collect("<timings>/draws/{draw}/rollouts/{sample}", draw=DRAWS, sample=DRAWN),
+    scores_of_presamples=collect("<timings>/draws/{draw}/verdicts/{sample}", draw=DRAWS, sample=DRAWN),
+    stored_responses=collect("<timings>/draws/{draw}/reference.parquet", draw=DRAWS) if CONFIG.has_model else [],
+    trainings=collect("<timings>/train/{segment}.parquet", segment=SEGMENTS),
+    samples=collect("<timings>/rollouts/{sample}", sample=SAMPLES),
+    scores_of_samples=collect("<timings>/verdicts/{sample}", sample=SAMPLES),
+)
 
 
 rule report:
     """The report page, one self-contained file."""
     input:
+        **STAGES,
         headline="<results>/tables/headline.parquet",
         claims="<results>/tables/claims.parquet",
         comparisons="<results>/tables/comparisons.parquet",
         datasets="<results>/tables/datasets.parquet",
         partitions=collect("<results>/draws/{draw}/partition/final.parquet", draw=DRAWS),
-        tables=collect("<results>/tables/paper/{name}.parquet", name=PAPER_TABLES),
+        papers=collect("<results>/tables/paper/{name}.csv", name=PAPER_TABLES) if PUBLISHED else [],
         further=collect("<results>/tables/{table}.parquet", table=FURTHER),
-        training_use=branch(CONFIG.methods, then="<results>/tables/training_use.parquet"),
-        training_probes=branch(CONFIG.methods, then="<results>/tables/training_probes.parquet"),
-        training_cost=branch(CONFIG.methods, then="<timings>/training_cost.parquet"),
+        training=branch(CONFIG.methods, then="<results>/tables/training.parquet"),
         figures=collect("<results>/figures/{figure}.json", figure=FIGURES),
-        prompts=collect("<results>/prompts/{dataset}.parquet", dataset=SAMPLED),
-        gold=collect("<results>/gold/{dataset}.parquet", dataset=SAMPLED),
         rollouts=collect("<results>/rollouts/{sample}", sample=SHOWN),
         verdicts=collect("<results>/verdicts/{sample}", sample=SHOWN),
-        # Seconds of the jobs whose cost the page shows.
-        timings=[
-            *collect("<timings>/draws/{draw}/{kind}/{sample}", draw=DRAWS, kind=BOTH, sample=DRAWN),
-            *collect("<timings>/{kind}/{sample}", kind=BOTH, sample=SAMPLES),
-            *collect("<timings>/{job}.parquet", job=[*TIMED, *(f"train/{end}" for end in SEGMENTS)]),
-        ],
     output:
         page=report("<results>/report/index.html", caption="page.rst", category="Page"),
         timings="<timings>/report.parquet",
@@ -46,10 +46,12 @@ rule report:
         code=code("write_report.py"),
         report=slices.report(CONFIG)["report"],
         figures=FIGURES,
-        tables=PAPER_TABLES,
+        papers=PAPER_TABLES if PUBLISHED else [],
         further=FURTHER,
         facts=contents.facts(LAYOUT),
         answered=contents.answered_dataset(LAYOUT),
+        stages=list(STAGES),
+        labels=TRAININGS,
         sampled=SAMPLED,
         datasets=SETS,
         policies=POLICIES,
@@ -57,6 +59,35 @@ rule report:
         "writing the report"
     script:
         "../workflow_scripts/stages/write_report.py"
+
+
+rule write_samples:
+    """The page with the questions and responses of one evaluation set."""
+    input:
+        prompts="<results>/prompts/{dataset}.parquet",
+        gold="<results>/gold/{dataset}.parquet",
+        # The policy varies fastest: the script takes these lists apart.
+        rollouts=collect(
+            "<results>/rollouts/{policy}/{{dataset}}.{sample}", sample=EVALUATIONS, policy=POLICIES.values()
+        ),
+        verdicts=collect(
+            "<results>/verdicts/{policy}/{{dataset}}.{sample}", sample=EVALUATIONS, policy=POLICIES.values()
+        ),
+    output:
+        page="<results>/report/samples/{dataset}.html",
+        timings="<timings>/samples/{dataset}.parquet",
+    log:
+        "<logs>/samples/{dataset}.log",
+    localrule: True
+    params:
+        code=code("write_samples.py"),
+        samples=slices.samples(CONFIG)["samples"],
+        run=CONFIG.run,
+        policies=list(POLICIES),
+    message:
+        "writing the page of the samples of {wildcards.dataset}"
+    script:
+        "../workflow_scripts/stages/write_samples.py"
 
 
 if CONFIG.methods:

@@ -12,9 +12,9 @@ rule make_tables:
         evaluations=collect("<results>/evaluation/{policy}/{dataset}.parquet", policy=ASKED, dataset=SETS),
     output:
         tables=collect("<results>/tables/{table}.parquet", table=TABLES),
-        claims=report("<results>/tables/claims.md", caption="claims.rst", category="Tables"),
+        claims=report("<results>/tables/claims.csv", caption="claims.rst", category="Tables"),
         headline=report("<results>/tables/headline.csv", caption="headline.rst", category="Tables"),
-        headline_text="<results>/tables/headline.md",
+        latex=collect("<results>/tables/{name}.tex", name=["claims", "headline"]),
         timings="<timings>/tables.parquet",
     log:
         "<logs>/tables.log",
@@ -34,16 +34,14 @@ rule make_tables:
 
 
 rule lay_out:
-    """The paper's tables with the values of this run, and the ablation over eta."""
+    """The paper's tables with the values of this run."""
     input:
         headline="<results>/tables/headline.parquet",
         passk="<results>/tables/passk.parquet",
-        keep_explore="<results>/tables/keep_explore.parquet",
         published=PUBLISHED,
     output:
-        tables=collect("<results>/tables/paper/{name}.parquet", name=PAPER_TABLES),
-        texts=collect("<results>/tables/paper/{name}.{ending}", name=PAPER_TABLES, ending=["csv", "md", "tex"]),
-        ablation="<results>/tables/ablation.parquet",
+        tables=collect("<results>/tables/paper/{name}.csv", name=PAPER_TABLES),
+        latex=collect("<results>/tables/paper/{name}.tex", name=PAPER_TABLES),
         timings="<timings>/tables/paper.parquet",
     log:
         "<logs>/tables/paper.log",
@@ -51,10 +49,9 @@ rule lay_out:
         mem_mb=lambda wildcards, attempt: attempt * 2000,
         runtime=lambda wildcards, attempt: attempt * 30,
     params:
-        code=code("lay_out.py", schemas=["paper", "ablation"]),
+        code=code("lay_out.py"),
         datasets=block(slices.paper, "datasets"),
         published=block(slices.paper, "published"),
-        methods=block(slices.paper, "methods"),
         names=PAPER_TABLES,
     message:
         "laying out the paper's tables"
@@ -63,25 +60,18 @@ rule lay_out:
 
 
 rule collect_training:
-    """The metrics of all trainings in one table, and what each method used and cost."""
+    """The metrics of all trainings in one table."""
     input:
         metrics=collect("<results>/train/{segment}/metrics.parquet", segment=SEGMENTS),
-        probes=collect("<results>/train/{segment}/probes.parquet", segment=SEGMENTS),
-        times=collect("<timings>/train/{segment}.parquet", segment=SEGMENTS),
     output:
         training="<results>/tables/training.parquet",
-        use="<results>/tables/training_use.parquet",
-        probes="<results>/tables/training_probes.parquet",
-        # In the folder of the timings: like them, it differs between equal runs.
-        cost="<timings>/training_cost.parquet",
         timings="<timings>/training.parquet",
     log:
         "<logs>/training.log",
     localrule: True
     params:
-        code=code("collect_training.py", schemas=["training", "training_use", "training_cost", "training_probes"]),
-        styles=block(slices.training, "styles"),
-        labels=[[policy.method, policy.seed] for policy in LAYOUT.segments()],
+        code=code("collect_training.py", schemas=["training"]),
+        labels=TRAININGS,
     message:
         "collecting training metrics"
     script:

@@ -278,12 +278,9 @@ def build(root: Path) -> None:
             **parts,
         )
     training = metrics.with_columns(method=pl.lit("grpo"), seed=1)
-    of_training = {
-        "grpo/1/0": f"train/{TRAINED}/metrics.parquet",
-        "probes/grpo/1/0": f"train/{TRAINED}/probes.parquet",
-    }
+    of_training = {"grpo/1/0": f"train/{TRAINED}/metrics.parquet"}
     builder.table(training, "training", "tables/training.parquet", "collect_training", **of_training)
-    write_text(root / "tables/headline.md", "| nothing |\n")
+    write_text(root / "tables/headline.csv", "| nothing |\n")
     write_text(root / "figures/training.json", json.dumps({"mark": "line"}))
     timings = {
         "stage": "refine",

@@ -127,7 +127,7 @@ def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
     with ZipFile(finished.folder / "report.zip") as file:
         names = " ".join(file.namelist())
     assert names.count(".svg") == len([*(finished.results / "figures").glob("*.svg")]) > 0
-    assert all(name in names for name in ("claims.md", "headline.csv", "index.html"))
+    assert all(name in names for name in ("claims.csv", "headline.csv", "index.html"))
 
 
 def test_a_divergence_and_an_advantage_of_the_user_are_a_method(finished: Workflow) -> None:

@@ -5,15 +5,11 @@ from pathlib import Path
 from script import snakemake, stage
 
 from dphrl.report import figures
-from dphrl.report.paper import published_points
 from dphrl.store.files import write_text
 
-with stage("published", libraries=["altair", "vl-convert-python"]) as job:
-    name = snakemake.wildcards.figure
-    table = figures.figure(name).table
-    published = None
-    if snakemake.input.published:
-        published = published_points(job.file("published", snakemake.input.published), snakemake.params.published)
-    chart = figures.draw(name, job.read(table, snakemake.input.table), snakemake.params.datasets, published)
+with stage(libraries=["altair", "vl-convert-python"]) as job:
+    name, params = snakemake.wildcards.figure, snakemake.params
+    table = job.read(figures.figure(name).table, snakemake.input.table)
+    chart = figures.draw(name, table, params.datasets, params.methods)
     write_text(Path(snakemake.output.spec), figures.to_json(chart))
     write_text(Path(snakemake.output.svg), figures.to_svg(chart))

@@ -9,9 +9,9 @@ from script import snakemake, stage
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import tabulate
-from dphrl.report.findings import claims_markdown
-from dphrl.report.headline import headline_csv, headline_markdown
-from dphrl.store.files import write_text
+from dphrl.report.claim_tables import claims_in_one
+from dphrl.report.headline import datasets_in_order, headline_table
+from dphrl.report.text_tables import write_texts
 
 with stage("evaluate", libraries=["numpy", "scipy"]) as job:
     # By higher temperature; () has none.
@@ -27,6 +27,9 @@ with stage("evaluate", libraries=["numpy", "scipy"]) as job:
     tables = tabulate(studies.pop(()), {temperature: study for (temperature,), study in studies.items()})
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)
-    write_text(Path(snakemake.output.headline), headline_csv(tables["headline"], order))
-    write_text(Path(snakemake.output.headline_text), headline_markdown(tables["headline"], order))
-    write_text(Path(snakemake.output.claims), claims_markdown(tables["claims"]))
+    texts = {
+        "headline": headline_table(tables["headline"], datasets_in_order(tables["headline"], order)),
+        "claims": claims_in_one(tables["claims"]),
+    }
+    for name, text in texts.items():
+        write_texts(Path(snakemake.output[name]).with_suffix(""), text)

@@ -6,35 +6,34 @@ from pathlib import Path
 import polars as pl
 from script import snakemake, stage
 
-from dphrl.config.blocks.evaluation import ReportConfig
-from dphrl.report.findings import answers, title
+from dphrl.report.counts import training_use
 from dphrl.report.page import render_page
-from dphrl.report.page_tables import TRAINING, page_tables, partition_sizes
-from dphrl.report.shown_samples import samples_of_run
+from dphrl.report.page_tables import partition_sizes
+from dphrl.report.paper import read_laid_out
+from dphrl.report.unanswered import unanswered
 from dphrl.store.files import write_text
 from dphrl.store.parquet import read_table
 
 with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
-    params, inputs, config = snakemake.params, snakemake.input, ReportConfig(**snakemake.params.report)
-    specs = zip(params.figures, inputs.figures, strict=True)
-    papers = {name: job.read(name, path, "paper") for name, path in zip(params.tables, inputs.tables, strict=True)}
-    further = {name: job.read(name, path) for name, path in zip(params.further, inputs.further, strict=True)}
-    training = {name: read_table(Path(inputs[name]), name) for name in TRAINING if inputs[name]}
-    read = {name: job.read(name, inputs[name]) for name in ("headline", "claims", "comparisons", "datasets")}
-    answered = answers(read | further, params.answered)
+    params, inputs = snakemake.params, snakemake.input
+    tables = {name: job.read(name, inputs[name]) for name in ("headline", "claims", "comparisons", "datasets")}
+    tables |= {name: job.read(name, path) for name, path in zip(params.further, inputs.further, strict=True)}
+    timings = {name: [read_table(Path(path), "timings") for path in inputs[name]] for name in params.stages}
+    training = job.read("training", inputs.training) if inputs.training else None
+    specs, texts = zip(params.figures, inputs.figures, strict=True), zip(params.papers, inputs.papers, strict=True)
+    missing = unanswered(params.sampled, params.policies, inputs.rollouts, inputs.verdicts)
     page = render_page(
-        title=config.title or title(params.facts["Run"], answered),
-        answers=answered,
-        headline=read["headline"],
-        data=read["datasets"],
-        costs=pl.concat(read_table(Path(path), "timings") for path in inputs.timings),
-        facts=params.facts,
-        sizes=partition_sizes(job.read("partition", path) for path in inputs.partitions),
-        notes=config.notes,
-        tables=page_tables(papers, further, training, (params.sampled, params.policies, inputs)),
-        figures={name: json.loads(job.file(name, path).read_text()) for name, path in specs},
-        claims=read["claims"],
+        run=params.facts["Run"],
+        title=params.report["title"],
+        tables=tables,
+        dataset=params.answered,
         order=params.datasets,
-        samples=samples_of_run(params.sampled, params.policies, inputs, config.samples),
+        figures={name: json.loads(job.file(name, path).read_text()) for name, path in specs},
+        papers=[read_laid_out(name, job.file(name, path)) for name, path in texts],
+        use=None if training is None else training_use(training, params.labels, timings["trainings"]),
+        timings={name: pl.concat(frames) for name, frames in timings.items() if frames},
+        facts=params.facts | partition_sizes(job.read("partition", path) for path in inputs.partitions),
+        notes=[*params.report["notes"], *missing],
+        sampled=params.sampled,
     )
     write_text(Path(snakemake.output.page), page)

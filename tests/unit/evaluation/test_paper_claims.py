@@ -29,9 +29,37 @@ NOT_BORNE_OUT = {
 }
 
 
+# The names of methods in config/experiments, by the rows of the published tables.
+_METHODS = {
+    "Base": "base",
+    "GRPO": "grpo",
+    "DAPO": "dapo",
+    "RKL": "rkl",
+    "DPH-F": "dph_f",
+    "DPH-JS": "dph_js",
+    "DPH-JS, eta 0.01": "js_0_01",
+    "DPH-JS, eta 0.05": "js_0_05",
+    "DPH-JS, eta 0.2": "dph_js",
+    "DPH-JS by definition, eta 0.01": "js_definition_0_01",
+    "DPH-JS by definition, eta 0.05": "js_definition_0_05",
+    "DPH-JS by definition, eta 0.2": "js_definition_0_2",
+    "Alpha 0.2": "alpha_0_2",
+    "Alpha 0.5": "alpha_0_5",
+    "Alpha 0.8": "alpha_0_8",
+}
+
+
 @cache
 def published_points(setting):
-    return paper.published_points(TABLES, setting)
+    """Method, dataset, metric and value of each published cell, a proportion; without averages."""
+    cells = [
+        (_METHODS[row], *column.split(" "), value / 100)
+        for table in paper.read_published(TABLES, setting).values()
+        for row, values in table["rows"].items()
+        for column, value in zip(table["columns"], values, strict=True)
+        if row in _METHODS and column != "average"
+    ]
+    return pl.DataFrame(cells, schema=["method", "dataset", "metric", "value"], orient="row")
 
 
 def value(setting, claim, method):

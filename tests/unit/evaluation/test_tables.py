@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from made_evaluations import evaluation, study, with_classes
+from made_evaluations import evaluation, study
 
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
@@ -11,7 +11,7 @@ from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.interval import wilson
 from dphrl.evaluation.study import MOST_LEVELS, Study
 from dphrl.evaluation.tables import (
-    diversity,
+    all_comparisons,
     headline,
     passk,
     per_level,
@@ -155,46 +155,6 @@ def test_errors_name_the_policy(evaluations):
         passk(study(fewer, [1]))
 
 
-CORRECT = np.array([[1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], dtype=bool)
-ANSWERS = [[0, 0, 2, 3], [0, 0, None, 3], [None, None, None, None]]
-
-
-def metrics(table, **policy):
-    return dict(table.filter(**policy).select("metric", "value").iter_rows())
-
-
-def test_diversity_of_one_policy():
-    frame = with_classes(evaluation(CORRECT, style=("a", "b")), ANSWERS, [[0, 0, 2, 3], [0, 0, 0, 3], [0, 1, 2, 3]])
-    assert metrics(diversity(study(frame))) == pytest.approx(
-        {
-            "distinct_styles": 2.0,
-            "style_entropy": 1.0,
-            "distinct_answers": (3 + 2 + 0) / 3,
-            # The third prompt has no answer, so no entropy: (1.5 + log2(3) - 2/3) / 2.
-            "answer_entropy": (1.5 + np.log2(3) - 2 / 3) / 2,
-            "distinct_answers_wrong": (2 + 1 + 0) / 3,
-            "distinct_programs": (1 + 1 + 0) / 3,
-            "program_entropy": 0.0,
-        }
-    )
-
-
-def test_skeletons_are_counted_where_there_are_no_programs():
-    maths = with_classes(evaluation(CORRECT, dataset="m", style=()), ANSWERS, None, [[0, 1, 1, 0]] * 3)
-    found = metrics(diversity(study(maths)))
-    assert found["distinct_skeletons"] == pytest.approx((2 + 1 + 0) / 3)
-    assert found["skeleton_entropy"] == pytest.approx(0.5)
-    assert not any("program" in name or "style" in name for name in found)
-    silent = with_classes(evaluation(CORRECT, "grpo", "m", 1, 40, style=()), ANSWERS, [[0, 0, 0, 0]] * 3)
-    assert "distinct_skeletons" not in metrics(diversity(study(pl.concat([maths, silent]))), method="base")
-
-
-def test_evaluations_without_classes_have_the_diversity_of_their_styles(evaluations):
-    found = diversity(study(evaluations))
-    assert found["metric"].unique().sort().to_list() == ["distinct_styles", "style_entropy"]
-    assert metrics(found, method="grpo", step=20) == {"distinct_styles": 1.0, "style_entropy": 0.0}
-
-
 def test_each_level_has_the_table_of_its_prompts(evaluations):
     one = evaluations.filter(pl.col("dataset") == "d")
     levels = pl.col("prompt_id").replace_strict({"p029": None}, default="easy", return_dtype=pl.String)
@@ -214,10 +174,11 @@ def test_with_one_question_in_a_level_the_interval_of_several_seeds_is_unknown(e
         method="grpo", against="base", relation="lower", metric="pass@16", dataset="d", level="rare"
     )
     config = EvaluateConfig(k=(1, 2, 8, 16), claims=ClaimsConfig(primary=(endpoint,)))
-    tables = tabulate(Study.from_evaluations(pl.concat(seeds).with_columns(level=rare), config, 1))
+    studied = Study.from_evaluations(pl.concat(seeds).with_columns(level=rare), config, 1)
+    tables = tabulate(studied)
     for name, frame in tables.items():
         SCHEMAS[name].conform(frame, name)
-    row = tables["comparisons_levels"].filter(level="rare", metric="pass@16").row(0, named=True)
+    row = all_comparisons(studied, [])[1].filter(level="rare", metric="pass@16").row(0, named=True)
     assert (row["seeds"], row["questions"]) == (3, 1)
     unknown = ("low", "high", "p", "p_holm", "error_questions", "freedom_questions")
     assert {row[name] for name in unknown} == {None}

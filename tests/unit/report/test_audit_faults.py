@@ -22,7 +22,7 @@ from dphrl.store.manifest import SUMS, read_sums
 MODEL, WEIGHTS, STATE = f"policies/{BASE}.json", f"policies/{BASE}/model.safetensors", f"states/{TRAINED}.json"
 ROLLOUTS, VERDICTS = "draws/main/rollouts/train.presample", "draws/main/verdicts/train.presample"
 REFINED = "draws/main/verdicts/train.refine/0.parquet"
-EVAL, TEXT = "prompts/eval.parquet", "tables/headline.md"
+EVAL, TEXT = "prompts/eval.parquet", "tables/headline.csv"
 # Damage to one file of a run that is not finished. Texts, figures and whole files that are gone need SHA256SUMS.
 SEALED = (MODEL, WEIGHTS, STATE, TENSORS, INDEX, FINAL, f"{ROLLOUTS}/1.parquet", f"timings/{FINAL}")
 

@@ -61,6 +61,7 @@ def test_the_metadata_are_valid_and_have_the_results_with_intervals(tables: Any,
     assert metric["args"] == {
         "low": round(100 * row["low"], 2),
         "high": round(100 * row["high"], 2),
+        "confidence": 0.95,
     }
 
 
@@ -70,7 +71,7 @@ def test_the_text_has_method_data_results_configuration_and_command(tables: Any,
         "trained from Llama-3.1-8B.",
         "40 steps of 16 prompts of D_exp with 16 rollouts each",
         "12 prompts in D_pef, 36 in D_exp",
-        "| DPH-JS (seed 1, step 40) ",
+        "| DPH-JS seed 1, step 40 ",
         '  "divergence": "js",\n',
         f"    {COMMAND}\n",
     ):

@@ -1,40 +1,51 @@
-"""The end of a run in the terminal: about ten lines, plain text, sets in the order of the configuration."""
+"""The end of a run in the terminal: five short lines of plain text."""
 
-import re
 from pathlib import Path
-from typing import Any
 
+import polars as pl
 import pytest
 
 from dphrl.config.load import read_config
-from dphrl.report.ending import ending, results
+from dphrl.report.ending import ending
+from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.layout import Layout
 from dphrl.store.parquet import write_table
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_a_row_per_method_with_the_largest_k_and_the_diversity_of_each_set(tables):
-    lines = results(tables["headline"], ("in_domain", "cross", "maths")).splitlines()
-    assert lines[0].split() == ["in_domain", "in_domain", "cross", "cross", "maths", "maths"]
-    assert re.split(r"  +", lines[1].strip()) == ["Pass@16", "Styles", "Pass@16", "Styles", "Pass@16", "Right programs"]
-    assert [line.split("  ")[0] for line in lines[3:]] == ["Base", "GRPO", "D_exp only", "DPH-F", "DPH-JS"]
-    assert len(lines) <= 10
-    assert "\\" not in "".join(lines)
-
-
-def test_only_a_report_of_this_start_is_shown(tables: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def layout(tables: dict[str, pl.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """A finished run in the current folder, with the tables that its end needs."""
     monkeypatch.chdir(ROOT)
-    layout = Layout(read_config(Path("config/config.yaml")))
+    made = Layout(read_config(Path("config/config.yaml")))
     monkeypatch.chdir(tmp_path)
-    page = f"{layout.root}/report/index.html"
-    sums, headline = Path(layout.root, "SHA256SUMS"), Path(layout.path("headline"))
-    assert ending(layout, {page}) == ""
-    write_table(tables["headline"], "headline", headline, {})
-    sums.touch()
-    Path(page).parent.mkdir(parents=True)
-    Path(page).touch()
-    # The page and the audit of an earlier run are not those of this start.
-    assert ending(layout, {str(headline)}) == ""
-    assert "The audit" not in ending(layout, {page})
-    assert "The audit: all files are as they were written" in ending(layout, {page, str(sums)})
+    words = [("in_domain", name, "COLLAPSED", 8, -0.1, -0.2, -0.05, "") for name in ("grpo", "dph_f", "dph_js")]
+    frames = {**tables, "collapse": SCHEMAS["collapse"].frame(words)}
+    for name in ("headline", "passk", "keep_explore", "collapse"):
+        write_table(frames[name], name, Path(made.root, f"tables/{name}.parquet"), {})
+    for name in ("report/index.html", "SHA256SUMS"):
+        Path(made.root, name).parent.mkdir(exist_ok=True)
+        Path(made.root, name).touch()
+    return made
+
+
+def test_the_end_has_five_lines_that_fit_a_terminal(layout: Layout) -> None:
+    lines = (
+        ending(layout, {f"{layout.root}/report/index.html", f"{layout.root}/SHA256SUMS"}, 432.0).strip().splitlines()
+    )
+    assert [line.split(":")[0] for line in lines] == ["Result", "Report", "Audit", "Next", "Time"]
+    assert max(map(len, lines)) <= 100
+    assert "collapsed under GRPO, DPH-F and DPH-JS" in lines[0]
+    assert lines[-1].endswith("7 min")
+
+
+def test_a_long_result_is_counted(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dphrl.report.ending.result", lambda _: "x" * 200)
+    shown = ending(layout, {f"{layout.root}/report/index.html"}, 1.0)
+    assert "3 COLLAPSED on in_domain" in shown
+
+
+def test_only_a_report_of_this_start_is_shown(layout: Layout) -> None:
+    assert ending(layout, {f"{layout.root}/tables/headline.parquet"}, 1.0) == ""
+    assert "not part of this target" in ending(layout, {f"{layout.root}/report/index.html"}, 1.0)

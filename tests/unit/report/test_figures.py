@@ -39,9 +39,12 @@ def test_a_figure_without_rows_is_not_planned():
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("which", ["tables", "many_seeds"])
-def test_same_table_same_bytes(name, which, request):
+def test_same_table_same_bytes(name, which, request, weights):
     table = request.getfixturevalue(which)[figures.figure(name).table]
-    chart, again = figures.draw(name, table), figures.draw(name, table.sample(fraction=1.0, shuffle=True, seed=1))
+    chart, again = (
+        figures.draw(name, table, methods=weights),
+        figures.draw(name, table.sample(fraction=1.0, shuffle=True, seed=1), methods=weights),
+    )
     assert figures.to_json(chart) == figures.to_json(again)
     assert figures.to_svg(chart) == figures.to_svg(again)
     spec = json.loads(figures.to_json(chart))
@@ -57,8 +60,8 @@ def test_a_figure_holds_more_rows_than_altair_allows(tables):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_policy_is_drawn_and_datasets_are_in_the_given_order(name, tables):
-    svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table], ORDER))
+def test_every_policy_is_drawn_and_datasets_are_in_the_given_order(name, tables, weights):
+    svg = figures.to_svg(figures.draw(name, tables[figures.figure(name).table], ORDER, methods=weights))
     if name != "eta":
         for label in ("GRPO", "D_exp only", "DPH-F", "DPH-JS"):
             assert f">{label}</text>" in svg
@@ -149,3 +152,23 @@ def test_a_section_of_figures_depends_on_no_other(tables, tmp_path):
     assert shown.returncode == 0, shown.stderr
     expected = code_digest([figures.module("passk")]) + figures.to_json(figures.draw("passk", tables["passk"]))
     assert shown.stdout == expected
+
+
+def test_a_panel_of_the_gap_holds_the_same_rank_of_k_of_every_set(tables):
+    few = (
+        tables["comparisons"]
+        .filter(dataset="maths")
+        .with_columns(
+            pl.lit("few").alias("dataset"),
+            pl.col("metric").replace({"mean@16": "mean@4", "pass@8": "pass@2", "pass@16": "pass@4"}),
+        )
+    )
+    table = pl.concat([tables["comparisons"].filter(dataset="cross"), few])
+    rows = [row for data in figures.draw("gap", table).to_dict()["datasets"].values() for row in data]
+    assert {(row["dataset"], row["metric"], row["panel"]) for row in rows} == {
+        (dataset, metric, panel)
+        for panel in ("mean@4, mean@16", "pass@2, pass@8", "pass@4, pass@16")
+        for dataset, metric in zip(("few", "cross"), panel.split(", "), strict=True)
+    }
+    headers = figures.draw("gap", table).to_dict()["facet"]["sort"]
+    assert headers == ["mean@4, mean@16", "pass@2, pass@8", "pass@4, pass@16"]

@@ -58,7 +58,7 @@ def test_damage_is_said_of_a_file_and_of_its_inputs(small_run: SmallRun) -> None
     assert "gold: gold/eval.parquet: CHANGED since" in lineage(small_run.root / EVALUATION)
 
 
-@pytest.mark.parametrize("file", ["notes.txt", "tables/headline.md", "report/index.html"])
+@pytest.mark.parametrize("file", ["notes.txt", "tables/headline.csv", "report/index.html"])
 def test_a_file_without_a_maker_is_refused(small_run: SmallRun, file: str) -> None:
     (small_run.root / file).parent.mkdir(exist_ok=True)
     (small_run.root / file).touch()

@@ -1,7 +1,6 @@
 """The page: its text, and what a real browser without a network makes of it."""
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -12,16 +11,13 @@ from made_comparisons import compared
 from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import claims
 from dphrl.report import figures
-from dphrl.report.counts import Prepared, count_rows
-from dphrl.report.findings import Answer
+from dphrl.report.counts import Prepared, count_rows, training_use
 from dphrl.report.page import render_page
-from dphrl.report.page_tables import cost_table
-from dphrl.report.shown_samples import Response, Sample
+from dphrl.report.text_tables import Table
 from dphrl.store.catalogue import SCHEMAS
 
 NAMES = ["passk", "keep_explore", "styles", "training"]
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'></pre>"
-SIZES = {"training questions": "1,400", "D_exp": "271 to 280", "D_pef": "118", "dropped": "11"}
 DATA = count_rows(
     {
         "questions": Prepared(
@@ -32,87 +28,54 @@ DATA = count_rows(
     },
     pl.DataFrame({"dataset": ["test", "questions"], "kind": ["exact", "normalised"]}),
 )
-NOTE = "This toy shows the mechanism; it is no independent evidence."
-
-CLAIMED = claims(
-    compared({"dataset": "cross", "metric": "pass@8", "method": "dph_f", "against": "grpo"}),
-    SCHEMAS["comparisons_levels"].frame(),
-    {"cross": "cross_domain"},
-    ClaimsConfig(),
-)
+COMPARED = compared({"dataset": "cross", "metric": "pass@8", "method": "dph_f", "against": "grpo"})
+CLAIMED = claims(COMPARED, SCHEMAS["comparisons_levels"].frame(), {"cross": "cross_domain"}, ClaimsConfig())
+WORDS = {"grpo": "COLLAPSED", "exp_only": "CANNOT TELL", "dph_f": "NARROWED", "dph_js": "NOT COLLAPSED"}
+SENTENCE = "COLLAPSED: coverage fell. " + "pass@8 of a policy is 65.4 %, of the base 87.0 %. " * 8
 
 
-def sample(number, dataset, c, text="SELECT count(*) FROM singer"):
-    right = Response(-1, text, "correct", "")
-    wrong = Response(0, f"{text} WHERE", "parse_error", "incomplete input")
-    answers = {"Base": [right, wrong], "GRPO": [right, right], "DPH-F": [right, replace(wrong, verdict="wrong")]}
-    messages = (("system", "Answer in SQL."), ("user", f"How many singers {'x' * 300}?"))
-    return Sample(dataset, f"{number:032x}", messages, "SELECT 1", c, 16, answers)
-
-
-SAMPLES = [sample(1, "in_domain", 16), sample(2, "in_domain", 4), sample(3, "cross", 0, EVIL)]
-
-
-def contents(run_tables, costs, **changes):
+def contents(run_tables, **changes):
+    collapse = [("cross", method, word, 8, -0.06, -0.08, -0.04, SENTENCE) for method, word in WORDS.items()]
+    rarefied = [(method, 1, 40, "cross", "styles", 4, 40, 1.5, 1.0, 2.0) for method in ("base", *WORDS)]
+    hotter = [("cross", "grpo", 1.3, 8, 0.7, -0.1, -0.2, 0.0, True, True, 0.01, -0.02, 0.04)]
+    tables = {
+        **run_tables,
+        "claims": CLAIMED,
+        "collapse": SCHEMAS["collapse"].frame(collapse),
+        "datasets": DATA,
+        "hotter": SCHEMAS["hotter"].frame(hotter),
+        "rarefied": SCHEMAS["rarefied"].frame(rarefied),
+    }
+    timings = pl.DataFrame(
+        [("total", 41.0, None, 2900.0), ("generate", 40.0, 90_000, 2900.0)],
+        schema=["part", "seconds", "tokens", "max_rss_mib"],
+        orient="row",
+    )
+    trained = run_tables["training"].select("method", "seed").unique().rows()
     made = dict(
-        title="Toy",
-        answers=[Answer("Was coverage lost?", "Fell GRPO -6.0 [-8.0, -4.0].")],
-        headline=run_tables["headline"],
-        data=DATA,
-        costs=costs,
-        facts={"Run": "demo", "Base policy": "made for this run"},
-        sizes=SIZES,
-        notes=[NOTE],
-        tables={
-            "Drawn hotter": [("Sharpened?", "At other temperatures.", pl.DataFrame({"Method": ["GRPO"]}))],
-            "Tables": [
-                ("Table 1", "The layout of the paper.", pl.DataFrame({"Method": ["Base"], "seconds": [123456.78]}))
-            ],
-        },
+        run="demo",
+        title=None,
+        tables=tables,
+        dataset="cross",
+        order=("cross", "in_domain", "maths"),
         figures={name: figures.draw(name, run_tables[figures.figure(name).table]).to_dict() for name in NAMES},
-        claims=CLAIMED,
-        samples=SAMPLES,
+        papers=[Table("Table 1", "The layout of the paper.", ["Policy", "cross Greedy"], [["Base", "12.3"]])],
+        use=training_use(run_tables["training"], trained, [timings] * len(trained)),
+        timings={"presamples": timings, "trainings": timings},
+        facts={"Base policy": "made for this run"},
+        notes=["This toy shows the mechanism; it is no independent evidence."],
+        sampled=("cross",),
     )
     return {**made, **changes}
 
 
-def render(run_tables, costs, **changes):
-    return render_page(**contents(run_tables, costs, **changes))
+def render(run_tables, **changes):
+    return render_page(**contents(run_tables, **changes))
 
 
 @pytest.fixture(scope="module")
-def page(tables, costs):
-    return render(tables, costs)
-
-
-def test_the_page_is_one_file_and_the_same_each_time(page, tables, costs):
-    assert page == render(tables, costs)
-    links = Elements(page).links
-    assert [value for tag, _, value in links if tag != "a"] == ["data:,"]
-    assert all(value[0] == "#" for tag, _, value in links if tag == "a")
-    assert page.count("window.vegaEmbed") == 1
-
-
-def test_headings_are_in_order(page):
-    levels = [int(name[1]) for name in Elements(page).names if re.fullmatch(r"h\d", name)]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
-    assert all(below - above <= 1 for above, below in pairwise(levels))
-
-
-def test_the_policy_of_the_page_allows_its_own_scripts_only(page):
-    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="(.+?)"', page)
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert len(re.findall(r"'sha256-[\w+/]{43}='", policy)) == 1 + page.count('<script type="module">')
-
-
-def test_costs_are_added_up_over_files(page):
-    row = re.search(r'<th scope="row">train</th>.*?</tr>', page)
-    assert row is not None
-    text = re.sub(r"<[^>]+>", " ", row[0]).split()
-    # Two rollout parts: 41 + 43 seconds, 181 000 tokens in them.
-    assert text == ["train", "rollout", "2", "84.0", "2,155", "2,950"]
+def page(tables):
+    return render(tables)
 
 
 class Elements(HTMLParser):
@@ -137,165 +100,158 @@ class Elements(HTMLParser):
             self.words.append(data)
 
 
-def test_data_cannot_become_markup(tables, costs):
-    spoilt = {
+def test_the_page_is_one_file_and_the_same_each_time(page, tables):
+    assert page == render(tables)
+    links = Elements(page).links
+    assert [value for tag, _, value in links if tag != "a"] == ["data:,"]
+    assert [value for tag, _, value in links if tag == "a" and value[0] != "#"] == ["samples/cross.html"]
+    assert page.count("window.vegaEmbed") == 1
+
+
+def test_headings_are_in_order(page):
+    levels = [int(name[1]) for name in Elements(page).names if re.fullmatch(r"h\d", name)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in pairwise(levels[1:]))
+
+
+def test_the_policy_of_the_page_allows_its_own_scripts_only(page):
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="(.+?)"', page)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert len(re.findall(r"'sha256-[\w+/]{43}='", policy)) == 1 + page.count('<script type="module">')
+
+
+def test_data_cannot_become_markup(tables):
+    spoilt = contents(tables)
+    spoilt["tables"] = {
         name: table.with_columns(pl.col("dataset").replace({"cross": EVIL})) if "dataset" in table.columns else table
-        for name, table in tables.items()
+        for name, table in spoilt["tables"].items()
     }
-    evil = render(
-        spoilt,
-        costs.with_columns(part=pl.lit(EVIL)),
-        title=EVIL,
-        headline=spoilt["headline"].with_columns(pl.col("method").replace({"dph_f": EVIL})),
-        data=DATA.with_columns(dataset=pl.lit(EVIL)),
-        facts={EVIL: EVIL},
-        sizes={EVIL: EVIL},
-        notes=[EVIL],
-        tables={EVIL: [(EVIL, EVIL, pl.DataFrame({EVIL: [EVIL], "b": [None]}))]},
-        claims=CLAIMED.with_columns(dataset=pl.lit(EVIL), sentence=pl.lit(EVIL)),
-        samples=[
-            Sample(EVIL, EVIL, ((EVIL, EVIL),), EVIL, 1, 2, {EVIL: [Response(0, EVIL, EVIL, EVIL)]}),
-            *SAMPLES[1:],
-        ],
+    for name in ("headline", "passk"):
+        spoilt["tables"][name] = spoilt["tables"][name].with_columns(pl.col("method").replace({"dph_f": EVIL}))
+    spoilt["tables"]["claims"] = CLAIMED.with_columns(dataset=pl.lit(EVIL), sentence=pl.lit(EVIL))
+    evil = render_page(
+        **spoilt
+        | dict(
+            title=EVIL,
+            dataset=EVIL,
+            order=(EVIL,),
+            timings={EVIL: spoilt["timings"]["trainings"]},
+            facts={EVIL: EVIL},
+            notes=[EVIL],
+            papers=[Table(EVIL, EVIL, [EVIL, EVIL], [[EVIL, EVIL]])],
+            sampled=[EVIL],
+        )
     )
-    clean, dirty = Elements(render(tables, costs)), Elements(evil)
+    clean, dirty = Elements(render(tables)), Elements(evil)
     assert dirty.names.count("script") == clean.names.count("script")
     assert "img" not in dirty.names
     assert not [name for name in dirty.attributes if name.startswith("on")]
     assert "".join(dirty.words).count(EVIL) >= 20
 
 
-def test_a_headline_without_rows_is_refused(tables, costs):
+def test_a_headline_without_rows_is_refused(tables):
+    made = contents(tables)
+    made["tables"]["headline"] = tables["headline"].clear()
     with pytest.raises(ValueError, match="headline table has no rows"):
-        render(tables, costs, headline=tables["headline"].clear())
+        render_page(**made)
 
 
-def test_every_row_of_a_dataset_is_accounted_for():
-    (row,) = DATA.rows(named=True)
-    assert row["rows"] == row["prompts"] + row["duplicate"] + row["conflict"] + row["overlong"] + row["malformed"] == 6
-    assert (row["kept"], row["empty"], row["order_ambiguous"]) == (2, 1, 1)
-    assert (row["overlap_exact"], row["overlap_normalised"]) == (0, 1)
+def test_what_a_run_does_not_have_is_left_out(tables):
+    made = contents(tables, figures={}, papers=(), use=None, timings={}, facts={}, notes=(), sampled=())
+    for name in ("claims", "collapse", "hotter", "rarefied", "comparisons"):
+        made["tables"][name] = made["tables"][name].clear()
+    bare = render_page(**made)
+    headings = re.findall(r"<h2>(.*?)</h2>", bare)
+    assert headings == ["What is solved", "Audit"]
+    assert "vegaEmbed" not in bare
+    assert "what is solved" in re.findall(r"<h1>(.*?)</h1>", bare)[0]
 
 
-def test_what_a_run_does_not_have_is_left_out(tables, costs):
-    bare = render(
-        tables,
-        costs.clear(),
-        facts={},
-        sizes={},
-        notes=(),
-        tables={},
-        figures={},
-        samples=(),
-        claims=CLAIMED.clear(),
-    )
-    assert "No timings were recorded" in bare
-    assert "no claim was measured" in bare
-    assert "<script" not in bare
-    assert "script-src 'none'" in bare
+OVERFLOWING = """
+return [...document.querySelectorAll('body *')].filter(e => e.checkVisibility() && e.clientWidth
+  && !e.closest('.skip, caption, svg, .chart details') && e.scrollWidth > e.clientWidth + 1)
+  .map(e => `${e.tagName}.${e.className}: ${e.scrollWidth} > ${e.clientWidth}: ${e.textContent.trim().slice(0, 60)}`)
+"""
+RIGHT_WORDS = """
+return [...document.querySelectorAll('td')].filter(e => getComputedStyle(e).textAlign === 'right'
+  && /\\p{L}/u.test(e.textContent)).map(e => e.textContent)
+"""
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280, 1920])
+def test_nothing_is_clipped_with_all_sections_open(browser, open_page, page, width):
+    open_page(page, width, 900, 1)
+    drawn = "return document.querySelectorAll('.chart[data-drawn]').length"
+    assert browser.execute_script("return document.querySelector('.chart').getBoundingClientRect().top") < 500
+    browser.execute_script("document.querySelectorAll('details.fold').forEach(fold => fold.open = true)")
+    wait(browser, drawn, len(NAMES))
+    assert browser.execute_script(OVERFLOWING) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script(RIGHT_WORDS) == []
+    spare = "c => c.clientWidth - c.querySelector('svg.marks').clientWidth"
+    assert min(browser.execute_script(f"return [...document.querySelectorAll('.chart')].map({spare})")) >= 0
+
+
+def wait(browser, script, value):
+    """Until a script returns a value."""
+    waiting = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(browser, 60)
+    waiting.until(lambda driver: driver.execute_script(script) == value)
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
 def test_a_browser_draws_every_figure_offline_and_axe_finds_nothing_serious(
     browser, open_page, serious, page, width, height
 ):
-    open_page(page, width, height, len(NAMES))
+    open_page(page, width, height, 1)
+    browser.execute_script("document.querySelectorAll('details').forEach(fold => fold.open = true)")
+    wait(browser, "return document.querySelectorAll('.chart[data-drawn]').length", len(NAMES))
     assert browser.get_log("browser") == []
     assert browser.execute_script("return performance.getEntriesByType('resource').map(r => r.name)") == []
     counts = browser.execute_script(
         "return [...document.querySelectorAll('.chart')].map(c => ["
         "c.dataset.figure, c.querySelectorAll('svg.marks').length, c.querySelectorAll('svg .mark-symbol path,"
-        " svg .mark-rect path, svg .mark-line path').length,"
-        "c.clientWidth - c.querySelector('svg.marks').getBoundingClientRect().width])"
+        " svg .mark-rect path, svg .mark-line path').length])"
     )
     assert [name for name, *_ in counts] == NAMES
-    for name, drawings, marks, spare in counts:
-        assert drawings == 1, name
-        assert marks > 10, name
-        assert spare >= 0, f"{name} is wider than its card"
-    # Nothing but the boxes that scroll by themselves is wider than the screen.
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    browser.execute_script("document.querySelectorAll('details').forEach(fold => fold.open = true)")
+    assert all(drawings == 1 and marks > 10 for _, drawings, marks in counts)
     assert serious() == []
 
 
+def test_a_click_on_a_policy_hides_it_in_the_figures(browser, open_page, page):
+    open_page(page, 1280, 900, 1)
+    lines = "return document.querySelectorAll('[data-figure=passk] .mark-line path').length"
+    before = browser.execute_script(lines)
+    button = browser.find_element("css selector", "button.hide[data-policy=GRPO]")
+    button.click()
+    wait(browser, lines, before - before // 5)
+    assert button.get_attribute("aria-pressed") == "false"
+    button.click()
+    wait(browser, lines, before)
+    labels = "[...document.querySelectorAll('.chart .role-legend-label text')].find(e => e.textContent === 'GRPO')"
+    browser.execute_script(f"{labels}.dispatchEvent(new MouseEvent('click', {{ bubbles: true }}))")
+    wait(browser, lines, before - before // 5)
+    assert browser.get_log("browser") == []
+
+
+def test_a_link_opens_its_section(browser, open_page, page):
+    open_page(page, 1280, 900, 1)
+    browser.find_element("link text", "Training").click()
+    wait(browser, "return document.querySelectorAll('details.fold[open] > summary').length", 1)
+    wait(browser, "return document.querySelectorAll('[data-figure=training][data-drawn]').length", 1)
+
+
 def test_the_page_is_for_keyboards_and_screen_readers(browser, open_page, page):
-    open_page(page, 1280, 900, len(NAMES))
+    open_page(page, 1280, 900, 1)
     first = "document.querySelector('a, button, summary, [tabindex=\"0\"]')"
     assert browser.execute_script(f"const e = {first}; e.focus(); return e.className") == "skip"
     assert browser.execute_script("return document.activeElement.getBoundingClientRect().left") >= 0
     assert browser.execute_script("return document.querySelectorAll('table th:not([scope])').length") == 0
-    labels = browser.execute_script(
-        "return [...document.querySelectorAll('.chart [role=graphics-document]')].map(e => e.ariaLabel)"
-    )
-    assert labels == [figures.figure(name).caption for name in NAMES]
+    label = "return document.querySelector('.chart [role=graphics-document]').ariaLabel"
+    assert browser.execute_script(label) == figures.figure("passk").caption
     targets = "return [...document.querySelectorAll('nav a, .skip')].every(a => document.querySelector(a.hash))"
     assert browser.execute_script(targets)
     assert browser.execute_script("return document.querySelectorAll('[id]').length") == browser.execute_script(
         "return new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size"
     )
-
-
-def shown(browser):
-    """Prompts and responses that the page shows."""
-    script = "return [...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility()).length"
-    return browser.execute_script(script, ".sample"), browser.execute_script(script, ".response")
-
-
-def test_the_samples_are_filtered_by_keyboard(browser, open_page, page):
-    keys = pytest.importorskip("selenium.webdriver").Keys
-    open_page(page, 1280, 900, len(NAMES))
-    assert shown(browser) == (3, 18)
-
-    def press(*pressed):
-        for key in pressed:
-            browser.switch_to.active_element.send_keys(key)
-
-    browser.find_element("id", "filter-dataset").send_keys("c")
-    assert shown(browser) == (1, 6)
-    assert browser.find_element("css selector", ".filter output").text == "1 of 3 prompts"
-    press(keys.TAB)
-    assert browser.switch_to.active_element.get_attribute("name") == "policy"
-    press("D")
-    assert shown(browser) == (1, 2)
-    press(keys.TAB, "p")
-    assert shown(browser) == (0, 0)
-    press(keys.SHIFT + keys.TAB, "a")
-    assert shown(browser) == (1, 1)
-    press(keys.TAB, keys.TAB)
-    assert browser.switch_to.active_element.text == "Show all"
-    press(keys.ENTER)
-    assert shown(browser) == (3, 18)
-    outlined = "return getComputedStyle(document.activeElement).outlineStyle"
-    assert browser.execute_script(outlined) == "solid"
-
-
-def test_hostile_samples_run_nothing_in_a_browser(browser, open_page, tables, costs):
-    evil = Sample(EVIL, EVIL, ((EVIL, EVIL),), EVIL, 1, 2, {EVIL: [Response(0, EVIL, EVIL, EVIL)]})
-    open_page(render(tables, costs, samples=[evil]), 1280, 900, len(NAMES))
-    assert browser.get_log("browser") == []
-    assert browser.execute_script("return document.images.length") == 0
-    assert browser.find_element("css selector", ".response pre").text == EVIL
-    browser.find_element("id", "filter-policy").send_keys("<")
-    assert shown(browser) == (1, 1)
-
-
-def test_published_points_on_one_dataset_are_drawn_without_a_warning(browser, open_page, tables, costs):
-    given = [(method, "cross", "pass@16", value) for method, value in (("base", 0.9), ("dph_f", 0.7), ("dph_js", 0.8))]
-    points = pl.DataFrame(given, schema=["method", "dataset", "metric", "value"], orient="row")
-    drawn = {
-        name: figures.draw(name, tables[figures.figure(name).table], published=points).to_dict()
-        for name in ("eta", "gap", "passk")
-    }
-    open_page(render(tables, costs, figures=drawn), 390, 844, len(drawn))
-    assert browser.get_log("browser") == []
-    legends = "return [...document.querySelectorAll('.chart')].map(c => c.textContent.includes(arguments[0]))"
-    assert browser.execute_script(legends, "published (arXiv 2509.07430)") == [True] * 3
-
-
-def test_the_seconds_of_all_stages_count_no_part_twice() -> None:
-    rows = [("score", "imports", 2.0), ("score", "total", 5.0), ("score", "workers", 4.5), ("figure", "total", 1.0)]
-    frame = pl.DataFrame(rows, schema=["stage", "part", "seconds"], orient="row").with_columns(
-        tokens=pl.lit(None, pl.Int64), max_rss_mib=1.0
-    )
-    assert cost_table(frame)["seconds"] == 8.0

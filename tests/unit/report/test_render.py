@@ -20,7 +20,7 @@ def test_values_are_escaped_in_text_attributes_and_json():
 
 
 def test_a_missing_value_is_an_error():
-    with pytest.raises(UndefinedError, match="'samples' is undefined"):
+    with pytest.raises(UndefinedError, match="is undefined"):
         render("report.html.j2")
 
 

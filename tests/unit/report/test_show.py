@@ -37,7 +37,7 @@ def test_tensors_are_shown_with_types_and_shapes(built: Path) -> None:
 
 
 def test_text_is_shown_as_it_is(built: Path) -> None:
-    assert show(built / "tables/headline.md") == "| nothing |\n"
+    assert show(built / "tables/headline.csv") == "| nothing |\n"
 
 
 def test_the_command_shows_and_refuses_with_a_hint(

@@ -24,8 +24,6 @@ ROOT = Path(__file__).resolve().parents[3]
         ("policies/dph_f-s2/step8.json", "policy"),
         ("evaluation/base/cross.parquet", "evaluation"),
         ("tables/headline.parquet", "headline"),
-        ("tables/paper/sql.parquet", "paper"),
-        ("timings/training_cost.parquet", "training_cost"),
         ("timings/draws/main/rollouts/train.presample/0.parquet", "timings"),
         ("hub/model.trl-s1.json", "hub"),
     ],
@@ -37,7 +35,7 @@ def test_the_kind_of_a_path(path: str, name: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("tables/foreign.parquet", "tables/headline.md", "elsewhere/prompts/train.parquet", "policies/grpo-s1.json"),
+        *("tables/foreign.parquet", "tables/headline.csv", "elsewhere/prompts/train.parquet", "policies/grpo-s1.json"),
         *("policies/base/tokenizer.json", "rollouts/base/train.presample/0.parquet", "prompts/\udcff.parquet"),
         *("draws/a b/partition/final.parquet", "policies/base/more.json", "SHA256SUMS"),
     ],

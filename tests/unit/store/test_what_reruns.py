@@ -45,13 +45,13 @@ EDITS: dict[str, set[str]] = {
     "dphrl.objective.ppo": {"train_segment"},
     "dphrl.toy.world": {"build_world"},
     "dphrl.toy.base": {"train_base"},
-    "dphrl.evaluation.per_prompt": {"evaluate_policy", "collect_training"},
+    "dphrl.evaluation.per_prompt": {"evaluate_policy"},
     "dphrl.evaluation.claims": {"make_tables", "write_report"},
     "dphrl.evaluation.interval": {"make_tables", "write_report"},
     "dphrl.report.audit_between": {"audit"},
-    "dphrl.report.shown_samples": {"write_report"},
+    "dphrl.report.sample_pages": {"write_samples"},
     "dphrl.report.figures.solved": {"figure"},
-    "dphrl.report.render": {"write_report", "write_cards"},
+    "dphrl.report.render": {"write_report", "write_samples", "write_cards"},
     "script": set(STAGES),
 }
 

@@ -6,12 +6,8 @@ import hashlib
 from typing import Any
 
 import polars as pl
-import pytest
 from tiny_training import train_config
 
-from dphrl.config.blocks.evaluation import StyleRule
-from dphrl.evaluation.probes import training_probes
-from dphrl.store.catalogue import SCHEMAS
 from dphrl.training.probes import ProbePrompt, probe_prompts
 
 KEYS = [f"p{i:02}" for i in range(20)]
@@ -58,37 +54,3 @@ def test_of_its_pre_samples_those_with_log_probs_are_compared() -> None:
 
 def test_a_small_subset_is_asked_whole_and_an_empty_one_not_at_all() -> None:
     assert [one.subset for one in chosen(["exp"] * 2 + ["dropped"] * 18, prompts=5)] == ["exp", "exp"]
-
-
-# At each step the answers to two prompts of D_pef and one of D_exp: style, whether right, class.
-ANSWERS = {
-    0: {"a": [("A 1", True, "x"), ("B 1", True, "x")], "b": [("A 2", False, None), ("A 3", True, "y")]},
-    4: {"a": [("A 1", True, "x"), ("A 1", True, "x")], "b": [("A 2", True, "y"), ("A 3", True, "z")]},
-}
-
-
-@pytest.mark.parametrize("styled", [True, False])
-def test_the_table_has_means_over_prompts_of_each_subset(styled: bool) -> None:
-    rows = [
-        # The style is that of the extracted answer where the response begins otherwise.
-        ("grpo", 1, step, key, number, "pef", f"```sql\n{text}\n```", text, right, answer)
-        for step, prompts in ANSWERS.items()
-        for key, answers in prompts.items()
-        for number, (text, right, answer) in enumerate(answers)
-    ]
-    rows += [("grpo", 1, 4, "c", 0, "exp", "other", None, False, None)]
-    answers = pl.DataFrame(rows, schema=["method", "seed", *SCHEMAS["probes"].columns], orient="row")
-    metrics = [("grpo", 1, 4, "probe_forward_kl_pef", 0.25), ("grpo", 1, 4, "reward", 0.5)]
-    training = SCHEMAS["training"].frame(metrics)
-    styles = [StyleRule(name=name, prefix=f"{name} ") for name in ("A", "B")] if styled else []
-    typed = answers.cast({"seed": pl.Int32, "step": pl.Int32})
-    found = SCHEMAS["training_probes"].conform(training_probes(typed, training, styles), "test")
-    values = found.select("step", "subset", "prompts", "samples", "correct", "distinct_answers", "forward_kl").rows()
-    assert values == [
-        (0, "pef", 2, 2, 0.75, 1.0, None),
-        (4, "exp", 1, 1, 0.0, 0.0, None),
-        (4, "pef", 2, 2, 1.0, 1.5, 0.25),
-    ]
-    assert found["distinct_styles"].to_list() == ([1.5, 1.0, 1.0] if styled else [None] * 3)
-    classless = training_probes(typed.with_columns(answer_class=pl.lit(None, pl.String)), training, styles)
-    assert SCHEMAS["training_probes"].conform(classless, "test")["distinct_answers"].to_list() == [None] * 3

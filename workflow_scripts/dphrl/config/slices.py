@@ -125,11 +125,6 @@ def evaluate(config: Config, dataset: str) -> Blocks:
     return canonical({"styles": [rule.model_dump(mode="json") for rule in rules]})
 
 
-def training(config: Config) -> Blocks:
-    """For the tables about the trainings: the styles of the probes' answers."""
-    return evaluate(config, config.train_dataset)
-
-
 def tables(config: Config) -> Blocks:
     """For the tables over all policies."""
     chosen = config.evaluate
@@ -146,7 +141,12 @@ def paper(config: Config) -> Blocks:
 def report(config: Config) -> Blocks:
     """For the texts of the report page: title, notes, and the caveats of its evaluation sets and draws."""
     notes = (*config.report.notes, *caveats(config))
-    return canonical({"report": config.report.model_copy(update={"notes": notes})})
+    return canonical({"report": {"title": config.report.title, "notes": notes}})
+
+
+def samples(config: Config) -> Blocks:
+    """For the pages of samples: their size."""
+    return canonical({"samples": config.report.samples})
 
 
 def cards(config: Config) -> Blocks:

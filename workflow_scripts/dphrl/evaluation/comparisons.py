@@ -9,7 +9,7 @@ import polars as pl
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
 from dphrl.evaluation.claims import claims_of_run
-from dphrl.evaluation.estimator import maj_at_k
+from dphrl.evaluation.estimator import majority
 from dphrl.evaluation.frontier import Paths
 from dphrl.evaluation.interval import (
     LEVEL,
@@ -113,7 +113,7 @@ def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
             values |= {f"pass@{tries}": passed for tries, passed in zip(k, policy.pass_at(k).T, strict=True)}
         values |= last.varieties(policy)
         if policy.key.dataset in answered:
-            values[f"maj@{policy.n}"] = maj_at_k(policy.codes("answers"), policy.samples, policy.n, last.seed)
+            values[f"maj@{policy.n}"] = majority(policy.codes("answers"), policy.samples)
         for name, value in values.items():
             add(policy, policy.key, name, value)
     for largest, solved in _solved(last):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import cycle
 from typing import Final, NamedTuple
 
 
@@ -40,8 +41,8 @@ METHODS: Final = {
     "fkl_all": Named("Forward KL, rollouts on all", "#aa4466"),
 }
 MIXED: Final = "mixed"
-# The page compares the coverage of other methods with the first of these in a run.
-BASELINES: Final = ("grpo", "exp_only", "dapo")
+# Colours of methods that the table does not name.
+_FURTHER: Final = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
@@ -61,6 +62,12 @@ def label(method: str) -> str:
         source, share = mixture
         return f"{label(source)}, weights mixed" + ("" if share is None else f": {share} %")
     return METHODS[method].label if method in METHODS else method
+
+
+def colours(methods: Iterable[str]) -> dict[str, str]:
+    """Colour of each method by its name, in reading order; many methods without one in the table share some."""
+    ordered, further = in_order(methods), cycle(_FURTHER)
+    return {name: METHODS[name].colour if name in METHODS else next(further) for name in ordered}
 
 
 def phrase(method: str) -> str:

@@ -143,7 +143,7 @@ class Study:
     Attributes:
         policies: dataset by dataset, base first, then by method, seed and step.
         config: its `k`, `against` and `claims`.
-        seed: of maj@k, and of the questions that are drawn again for the frontier.
+        seed: of the questions that are drawn again for the frontier, and of the halves of hotter draws.
     """
 
     policies: Sequence[Policy]

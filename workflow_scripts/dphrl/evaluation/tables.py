@@ -14,62 +14,51 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.evaluation.against_base import crossing, keep_explore, transitions
+from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.claims import CLAIMS, claims
 from dphrl.evaluation.comparisons import comparisons, of_frontiers
 from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, kinds_of, together, varied
 from dphrl.evaluation.doubts import look_chosen
-from dphrl.evaluation.estimator import class_counts, entropy
-from dphrl.evaluation.frontier import frontier_table, paths
+from dphrl.evaluation.frontier import Paths, frontier_table, paths
 from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.methods import label
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.paired import compared
-from dphrl.evaluation.rarefied import diversity_split, rarefaction
+from dphrl.evaluation.rarefied import rarefaction
 from dphrl.evaluation.sentences import five_lines, further
 from dphrl.evaluation.study import Policy, Study
 from dphrl.store.catalogue import SCHEMAS
-
-_ENTROPY = {
-    "distinct_styles": "style_entropy",
-    "distinct_answers": "answer_entropy",
-    "distinct_programs": "program_entropy",
-    "distinct_skeletons": "skeleton_entropy",
-}
 
 
 def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyType({})) -> dict[str, pl.DataFrame]:
     """The tables by name; columns and errors are described at the function that makes each.
 
-    Those whose name ends with `_levels` are the same for the prompts of each level alone.
-
     Args:
         drawn_hotter: by temperature, the policies of the last steps that were drawn at it too.
     """
     followed = [*paths(study)]
-    bought = of_frontiers(study, followed)
-    whole = bought.filter(pl.col("level").is_null()).drop("level", "prompts")
-    contrasts = pl.concat([comparisons(study), whole]).sort(SCHEMAS["comparisons"].key)
-    by_level = pl.concat([per_level(study, comparisons), bought.drop_nulls("level")])
-    by_level = by_level.sort(SCHEMAS["comparisons_levels"].key)
+    contrasts, by_level = all_comparisons(study, followed)
     return {
         "headline": headline(study),
-        "headline_levels": per_level(study, headline),
         "passk": passk(study),
-        "crossing": crossing(study),
         "styles": styles(study),
         "style_counts": style_counts(study),
-        "diversity": diversity(study),
-        "diversity_split": diversity_split(study),
         "keep_explore": keep_explore(study),
         "rarefied": rarefaction(study),
-        "transitions": transitions(study),
         "frontier": frontier_table(followed),
         "comparisons": contrasts,
-        "comparisons_levels": by_level,
         **collapse(study, drawn_hotter),
         "claims": claims(contrasts, by_level, study.config.roles, study.config.claims, _elsewhere(study)),
     }
+
+
+def all_comparisons(study: Study, followed: Sequence[Paths]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The table "comparisons", and the same for the prompts of each level, which claims about a level need."""
+    bought = of_frontiers(study, followed)
+    whole = bought.filter(pl.col("level").is_null()).drop("level", "prompts")
+    by_level = pl.concat([per_level(study, comparisons), bought.drop_nulls("level")])
+    contrasts = pl.concat([comparisons(study), whole]).sort(SCHEMAS["comparisons"].key)
+    return contrasts, by_level.sort(SCHEMAS["comparisons_levels"].key)
 
 
 def _elsewhere(study: Study) -> set[str]:
@@ -172,39 +161,6 @@ def headline(study: Study) -> pl.DataFrame:
             rows += _rows(policy, np.hstack(list(counts.values())), counts, proportion=False)
         rows += _constants(policy)
     return SCHEMAS["headline"].frame(rows)
-
-
-def diversity(study: Study) -> pl.DataFrame:
-    """How varied the samples of a prompt are, means per prompt.
-
-    - distinct_styles, style_entropy: of all samples.
-    - distinct_answers, answer_entropy: of all samples; distinct_answers_wrong: of the wrong ones.
-    - distinct_programs, program_entropy and, without programs, distinct_skeletons, skeleton_entropy: of the correct.
-
-    Entropies are in bits, over the prompts with a sample in a class. A policy without such prompts gets no entropy.
-    """
-    answered, parsed = study.datasets_with("answers"), study.datasets_with("programs")
-    with_skeletons, names = study.datasets_with("skeletons") - parsed, _style_names(study)
-    rows: list[tuple[object, ...]] = []
-    for policy in study.policies:
-        dataset = policy.key.dataset
-        counts: dict[str, NDArray[np.int64]] = {}
-        if names[dataset]:
-            counts["distinct_styles"] = _style_counts(policy, names[dataset])
-        if dataset in answered:
-            counts["distinct_answers"] = class_counts(policy.codes("answers"))
-            counts["distinct_answers_wrong"] = class_counts(policy.codes("answers"), ~policy.samples)
-        if dataset in parsed:
-            counts["distinct_programs"] = class_counts(policy.codes("programs"), policy.samples)
-        if dataset in with_skeletons:
-            counts["distinct_skeletons"] = class_counts(policy.codes("skeletons"), policy.samples)
-        for metric, by_class in counts.items():
-            rows += _rows(policy, (by_class > 0).sum(axis=1, keepdims=True).astype(float), [metric], proportion=False)
-            if metric in _ENTROPY and by_class.any():
-                counted = by_class.any(axis=1, keepdims=True).astype(float)
-                value, low, high = policy.ratio(entropy(by_class)[:, None], counted, proportion=False)
-                rows.append((*policy.key, _ENTROPY[metric], value[0], low[0], high[0]))
-    return SCHEMAS["diversity"].frame(rows)
 
 
 def styles(study: Study) -> pl.DataFrame:

@@ -1,12 +1,14 @@
 """The report of a run, its audit, and its export for another trainer.
 
-- The page: `page`, with its tables (`page_tables`), findings and claims (`findings`) and samples (`shown_samples`).
+- The page: `page`, with its result (`findings`), tables (`page_tables`, `claim_tables`, `headline`) and notes
+  (`unanswered`).
+- Pages of all samples: `sample_pages`. Model cards: `cards`.
 - Figures: `figures`, a module for each section of the page.
 - The tables of the paper: `paper`.
 - The end of a run in the terminal: `ending`.
 - The audit: `audit`, of single files (`audit_files`) and between them (`audit_between`); `lineage` and `show`.
 - Files for another trainer: `export`, with the judge (`reward`).
 
-Shared: `headline` (the headline table, and tables as text), `counts` (tables of counts and costs), `contents` (which
-figures and tables a run can fill), `cards` (model cards), `render` (pages from `templates` and `assets`).
+Shared: `text_tables` (tables as text and files), `counts` (what became of rows, what a training used), `contents`
+(which figures and tables a run can fill), `render` (pages from `templates` and `assets`).
 """

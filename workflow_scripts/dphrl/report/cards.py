@@ -10,8 +10,9 @@ import polars as pl
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from dphrl.evaluation.methods import label
-from dphrl.report.headline import headline_markdown, markdown, markdown_table, metric_name
+from dphrl.report.headline import headline_markdown, metric_name
 from dphrl.report.render import TEMPLATES
+from dphrl.report.text_tables import Table, markdown, markdown_table
 from dphrl.store.policy_names import BASE, PolicyName
 
 
@@ -119,4 +120,4 @@ def _datasets(run: Run) -> str:
     """The datasets of the run, with their sizes."""
     columns = run.datasets.select("dataset", "rows", "prompts", "kept").iter_rows()
     rows = [(name, run.tasks[name], *map(str, counts)) for name, *counts in columns]
-    return markdown_table([("Dataset", "Task", "Rows", "Prompts", "With a gold answer"), *rows])
+    return markdown_table(Table("", "", ("Dataset", "Task", "Rows", "Prompts", "With a gold answer"), rows))

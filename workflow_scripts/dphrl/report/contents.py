@@ -33,7 +33,7 @@ def paper_tables(layout: Layout) -> list[str]:
     Raises:
         ConfigError: `evaluate.published` has no column for any evaluation set of such a table.
     """
-    names, evaluate = paper.names(_tasks(layout), _compares(layout)), layout.config.evaluate
+    names, evaluate = paper.names(_tasks(layout)), layout.config.evaluate
     published = paper.read_published(PUBLISHED, evaluate.published) if evaluate.published else {}
     for table in (published[name] for name in names if name in published):
         sets = list(dict.fromkeys(column.partition(" ")[0] for column in table["columns"] if column != paper.AVERAGE))
@@ -88,9 +88,9 @@ def answered_dataset(layout: Layout) -> str:
 
 
 def sampled_datasets(layout: Layout) -> list[str]:
-    """The evaluation sets whose samples the page shows."""
+    """The evaluation sets with a page of samples."""
     config = layout.config
-    return list(config.evaluate.datasets) if config.report.samples.prompts else []
+    return list(config.evaluate.datasets) if config.report.samples.megabytes else []
 
 
 def sampled_policies(layout: Layout) -> dict[str, str]:

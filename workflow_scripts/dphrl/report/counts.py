@@ -1,6 +1,6 @@
 """Tables that count: rows of datasets, and use and cost of trainings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -50,41 +50,29 @@ def count_rows(datasets: Mapping[str, Prepared], overlap: pl.DataFrame) -> pl.Da
 _USED = ("prompts", "rollouts", "drawn_tokens", "stored_tokens")
 
 
-def training_cost(timings: pl.DataFrame) -> pl.DataFrame:
-    """Seconds and tokens of one training of each method, by part.
-
-    Args:
-        timings: method str, seed i32, part str, seconds f64, tokens i64|null of every segment of every training.
-
-    Returns:
-        method str, part str, trainings i32 (how many the means are over), seconds f64, tokens f64|null (means of all
-        segments of a training), tokens_per_s f64|null; sorted by method and part.
-    """
-    tokens = pl.when(pl.col("tokens").count() > 0).then(pl.col("tokens").sum())
-    parts = timings.group_by("method", "part").agg(pl.col("seconds").sum(), tokens=tokens)
-    # Over all trainings of a method, also where only some of them have a part.
-    counts = timings.group_by("method").agg(trainings=pl.col("seed").n_unique())
-    rate = pl.when(pl.col("seconds") > 0).then(pl.col("tokens") / pl.col("seconds"))
-    costs = parts.join(counts, on="method").with_columns(rate.alias("tokens_per_s"))
-    means = costs.with_columns(pl.col("seconds", "tokens") / pl.col("trainings"))
-    return means.select(list(SCHEMAS["training_cost"].columns)).sort("method", "part")
-
-
-def training_use(training: pl.DataFrame) -> pl.DataFrame:
+def training_use(
+    training: pl.DataFrame, labels: Sequence[tuple[str, int]], timings: Sequence[pl.DataFrame]
+) -> pl.DataFrame:
     """Mean use of a training, by method. Methods compare at equal steps, prompts or tokens, not at all three.
 
     Args:
         training: the table "training".
+        labels, timings: method and seed, and the timings, of every segment of every training.
 
     Returns:
-        method str, trainings i32 (how many the means are over), steps f64, prompts, rollouts, drawn_tokens f64 (with
-        the tokens that dynamic sampling left out), stored_tokens f64 (of rehearsed responses); sorted by method.
+        method str, trainings u32 (how many the means are over), steps f64, prompts, rollouts, drawn_tokens f64 (with
+        the tokens that dynamic sampling left out), stored_tokens f64 (of rehearsed responses), seconds f64; sorted by
+        method.
     """
-    of_trainings = training.group_by("method", "seed").agg(
+    used = training.group_by("method", "seed").agg(
         pl.col("step").max().cast(pl.Float64).alias("steps"),
         *(pl.col("value").filter(metric=name).sum().alias(name) for name in _USED),
     )
-    means = of_trainings.group_by("method").agg(
-        pl.len().cast(pl.Int32).alias("trainings"), pl.col("steps", *_USED).mean()
+    whole = pl.col("part").is_in(("imports", "total"))
+    spent = pl.concat(
+        rows.filter(whole).select("seconds", method=pl.lit(method), seed=pl.lit(seed, pl.Int32))
+        for (method, seed), rows in zip(labels, timings, strict=True)
     )
-    return means.select(list(SCHEMAS["training_use"].columns)).sort("method")
+    spent = spent.group_by("method", "seed").agg(pl.col("seconds").sum())
+    means = used.join(spent, on=["method", "seed"], how="left").group_by("method")
+    return means.agg(pl.len().alias("trainings"), pl.col("steps", *_USED, "seconds").mean()).sort("method")

@@ -1,94 +1,65 @@
-"""The headline table arranged for reading, and tables as Markdown and LaTeX text."""
+"""The headline table arranged for reading, and metrics in words."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import polars as pl
-from tabulate import tabulate
 
 from dphrl import text as numbers
 from dphrl.evaluation.methods import in_order, label
+from dphrl.report.text_tables import Cell, Table, markdown, markdown_table
 
-AMONG_ALL = "distinct_styles"
-"""The count of diversity that is of all samples; the others are of the right ones."""
-# Counts of diversity; the first that was measured on a dataset is its diversity.
-_VARIETY = {
-    AMONG_ALL: "styles",
+# Counts of diversity, with what they count on the samples of a question.
+_VARIETY: Final = {
+    "distinct_styles": "styles",
     "distinct_programs": "right programs",
     "distinct_skeletons": "calculations",
     "distinct_right_answers": "right answer classes",
 }
-_CONSTANTS = "constants"
-NO_INTERVAL = "no interval: all questions agree"
-_WORDS = {**_VARIETY, _CONSTANTS: "right constants"}
+_WORDS: Final = {**_VARIETY, "constants": "right constants"}
+_EXPLAINED: Final = {
+    "greedy": "per cent of the questions that the most likely response solves",
+    "mean@": "per cent of the samples that are right",
+    "pass@": "per cent of the questions that at least one of k samples solves",
+    "distinct_styles": "different styles among all samples of a question, on average",
+    "distinct_programs": "different programs among the right samples of a question, on average",
+    "distinct_skeletons": "different calculations among the right samples of a question, on average",
+    "distinct_right_answers": "different classes among the right samples of a question, on average",
+    "constants": "per cent of the right samples that read no table, and are right by chance",
+}
+NO_INTERVAL: Final = "no interval: all questions agree"
 
 
-class Headline:
-    """The headline table arranged for reading.
+def headline_table(table: pl.DataFrame, datasets: Sequence[str]) -> Table:
+    """Value and interval of each metric on `datasets`, a row per policy: greedy, mean, pass@k, then counts."""
+    here = table.filter(pl.col("dataset").is_in(datasets))
+    columns = [
+        (dataset, metric)
+        for dataset in datasets
+        for metric in sorted(set(here.filter(dataset=dataset)["metric"]), key=_rank)
+    ]
+    cells = {row[:5]: _cell(*row[4:]) for row in here.select(*_POLICY, "dataset", "metric", *_INTERVAL).iter_rows()}
+    place = pl.col("method").cast(pl.Enum(in_order(here["method"])))
+    policies = here.select(_POLICY).unique().sort(place, "seed", "step").rows()
+    rows: list[list[Cell]] = [
+        [(label(policy[0]), training(*policy[1:])), *(cells.get((*policy, *column), "-") for column in columns)]
+        for policy in policies
+    ]
+    heads = [metric_name(metric) if len(datasets) == 1 else f"{name} {metric_name(metric)}" for name, metric in columns]
+    return Table(", ".join(datasets), explained([metric for _, metric in columns]), ["Policy", *heads], rows)
 
-    Args:
-        table: method, seed, step, dataset, metric, value, low, high; one row for each cell.
-        order: of the datasets.
 
-    Attributes:
-        policies: method, seed and step of each policy.
-        datasets: in the given order, others after them alphabetically.
-        metrics: by dataset: greedy, mean@n, pass@k ascending, then counts of different classes among the samples,
-            then the share of right answers that read no table.
-    """
+_POLICY, _INTERVAL = ("method", "seed", "step"), ("value", "low", "high")
 
-    def __init__(self, table: pl.DataFrame, order: Sequence[str] = ()) -> None:
-        place = pl.col("method").cast(pl.Enum(in_order(table["method"])))
-        policies = table.select("method", "seed", "step").unique()
-        self.policies: list[tuple[str, int, int]] = policies.sort(place, "seed", "step").rows()
-        self.datasets: list[str] = datasets_in_order(table, order)
-        self.metrics = {
-            name: sorted(set(table.filter(dataset=name)["metric"]), key=_metric_rank) for name in self.datasets
-        }
-        cells = table.select("method", "seed", "step", "dataset", "metric", "value", "low", "high")
-        self._cells = {row[:5]: row[5:] for row in cells.iter_rows()}
 
-    def policy_name(self, policy: tuple[str, int, int]) -> str:
-        """Label of a policy, with the seed and step of its training."""
-        method, seed, step = policy
-        return f"{label(method)} ({training(seed, step)})" if seed or step else label(method)
-
-    def cell(self, policy: tuple[str, int, int], dataset: str, metric: str) -> tuple[str, str] | None:
-        """Value and interval as text, in per cent where the metric is a proportion; None if it was not measured."""
-        estimate = self._cells.get((*policy, dataset, metric))
-        if estimate is None:
-            return None
-        value, *ends = estimate
-        return value_text(metric, value), numbers.interval(
-            ends, numbers.count if metric in _VARIETY else numbers.percent
-        )
-
-    def rows(self, datasets: Sequence[str]) -> Iterator[list[str]]:
-        """Header, then a row per policy: its name, then "value [low, high]" for each metric of `datasets`."""
-        columns = [(dataset, metric) for dataset in datasets for metric in self.metrics[dataset]]
-        prefix = "{} " if len(datasets) > 1 else ""
-        yield ["Policy", *(prefix.format(dataset) + metric_name(metric) for dataset, metric in columns)]
-        for policy in self.policies:
-            cells = [self.cell(policy, *column) for column in columns]
-            yield [self.policy_name(policy), *(" ".join(cell) if cell else "-" for cell in cells)]
+def _cell(metric: str, value: float, *ends: float) -> Cell:
+    return value_text(metric, value), numbers.interval(ends, numbers.count if metric in _VARIETY else numbers.percent)
 
 
 def training(seed: int, step: int) -> str:
     """Seed and step of a policy. Checkpoints of another trainer lack the step, policies without seeds lack both."""
     return f"seed {seed}, step {step}" if step else f"seed {seed}" if seed else ""
-
-
-def variety_of(metrics: Collection[str]) -> str | None:
-    """The metric of diversity among the metrics of a dataset; None without such a metric."""
-    return next((name for name in _VARIETY if name in metrics), None)
-
-
-def main_metrics(metrics: Sequence[str]) -> list[str]:
-    """Metrics for a narrow screen: pass@k at the largest k, and diversity. All metrics if neither was measured."""
-    passes = [metric for metric in metrics if metric.startswith("pass@")]
-    variety = variety_of(metrics)
-    return [*passes[-1:], *([variety] if variety else [])] or list(metrics)
 
 
 def in_words(metric: str) -> str:
@@ -110,7 +81,7 @@ def interval_text(row: Mapping[str, Any]) -> str:
     """The difference of a row of "comparisons" or "claims" with its interval."""
     value = difference_text(row["metric"], row["difference"])
     if row["low"] is None:
-        return f"{value}, {NO_INTERVAL}"
+        return f"{value} {NO_INTERVAL}"
     text = numbers.change if row["metric"] in _VARIETY else numbers.points
     return f"{value} {numbers.interval((row['low'], row['high']), text)}"
 
@@ -121,43 +92,27 @@ def metric_name(metric: str) -> str:
     return name[0].upper() + name[1:]
 
 
-def how_to_read(metrics: Collection[str]) -> str:
-    """Sentences that explain the columns of these metrics."""
-    sentences = [
-        "Greedy, mean@n and pass@k are in per cent. Brackets hold the interval over questions. Where k"
-        " is the number of samples, each question counts 0 or 1, so the interval can be wider than at a smaller k."
-    ]
-    if AMONG_ALL in metrics:
-        sentences.append(f"{metric_name(AMONG_ALL)}: different ones among all samples of a question, on average.")
-    if among_right := [words for name, words in _VARIETY.items() if name in metrics and name != AMONG_ALL]:
-        listed = " and ".join(among_right).capitalize()
-        sentences.append(
-            f"{listed}: different ones among the right samples of a question, on average; 0 for one without any."
-        )
-    if _CONSTANTS in metrics:
-        sentences.append(
-            f"{metric_name(_CONSTANTS)}: per cent of the right samples that read no table; these are right by chance."
-        )
-    return " ".join(sentences)
+def explained(metrics: Collection[str]) -> str:
+    """A sentence that explains the columns of these metrics."""
+    names = dict[str, str]()
+    for metric in metrics:
+        family = next((start for start in _EXPLAINED if metric.startswith(start)), None)
+        if family:
+            names.setdefault("pass@k" if family == "pass@" else in_words(metric), _EXPLAINED[family])
+    said = "; ".join(f"{name}: {meaning}" for name, meaning in names.items())
+    return f"{said[:1].upper()}{said[1:]}. Brackets hold 95 % intervals." if said else ""
 
 
 def headline_markdown(table: pl.DataFrame, order: Sequence[str] = ()) -> str:
     """The headline table as a Markdown table per dataset; names are escaped."""
-    headline = Headline(table, order)
     return "\n".join(
-        f"**{markdown(dataset)}**\n\n{markdown_table(list(headline.rows([dataset])))}" for dataset in headline.datasets
+        f"**{markdown(dataset)}**\n\n{markdown_table(headline_table(table, [dataset]))}"
+        for dataset in datasets_in_order(table, order)
     )
 
 
-def headline_csv(table: pl.DataFrame, order: Sequence[str] = ()) -> str:
-    """The headline table as one CSV table, the same cells as in Markdown."""
-    headline = Headline(table, order)
-    head, *rows = headline.rows(headline.datasets)
-    return pl.DataFrame(rows, schema=head, orient="row").write_csv()
-
-
-def _metric_rank(metric: str) -> tuple[int, int, str]:
-    families = ("greedy", "mean@", "pass@", *_WORDS)
+def _rank(metric: str) -> tuple[int, int, str]:
+    families = list(_EXPLAINED)
     family = next((place for place, start in enumerate(families) if metric.startswith(start)), len(families))
     number = re.search(r"@(\d+)$", metric)
     return family, int(number[1]) if number else 0, metric
@@ -178,45 +133,3 @@ def at_published_k(table: pl.DataFrame) -> pl.DataFrame:
     k = pl.col("k")
     below, smallest = k.filter(k <= 8).max().over("dataset"), k.min().over("dataset")
     return table.filter(k == pl.coalesce(below, smallest))
-
-
-_LATEX = str.maketrans(
-    {
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        '"': r"\textquotedbl{}",
-        "±": r"$\pm$",
-        "\n": " ",
-    }
-)
-
-
-def markdown_table(rows: Sequence[Sequence[object]], align: str = "") -> str:
-    """Header and rows as a Markdown table, padded to be readable in a terminal.
-
-    Args:
-        align: "l" or "r" for each column; by default the first is left-aligned, all others are right-aligned.
-    """
-    head, *body = [[markdown(str(cell)) for cell in row] for row in rows]
-    sides = ["left" if side == "l" else "right" for side in align or "l" + "r" * (len(head) - 1)]
-    return tabulate(body, head, tablefmt="pipe", disable_numparse=True, colalign=sides) + "\n"
-
-
-def latex_table(rows: Sequence[Sequence[object]], caption: str) -> str:
-    """Header and rows as a LaTeX table with the rules of the package booktabs; text is escaped."""
-    # Not by tabulate, which leaves `|` and `"` as they are: LaTeX prints other characters for them.
-    head, *body = [" & ".join(str(cell).translate(_LATEX) for cell in row) + r" \\" for row in rows]
-    columns = "l" + "r" * (len(rows[0]) - 1)
-    start = [r"\begin{table}", rf"\caption{{{caption.translate(_LATEX)}}}", rf"\begin{{tabular}}{{{columns}}}"]
-    end = [r"\end{tabular}", r"\end{table}", ""]
-    return "\n".join([*start, r"\toprule", head, r"\midrule", *body, r"\bottomrule", *end])
-
-
-def markdown(text: str) -> str:
-    """`text` in one line, with the special characters of Markdown escaped."""
-    return re.sub(r"([\\|`*_<>#])", r"\\\1", text).replace("\n", " ")

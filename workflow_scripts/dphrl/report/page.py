@@ -1,100 +1,111 @@
-"""The report as one HTML file that needs no network: words, tables, samples, and figures with the library for them."""
+"""The report as one HTML file that needs no network: the result, tables, figures, and the library that draws them."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 import vl_convert
 from markupsafe import Markup
 
-from dphrl.evaluation.methods import label
-from dphrl.evaluation.names import BASE
-from dphrl.report.counts import FOUND, REJECTED, SHARED
+from dphrl.evaluation.diagnosis import LOSSES, NARROWED, NOT_COLLAPSED
+from dphrl.report.claim_tables import claim_tables
 from dphrl.report.figures import SECTIONS
-from dphrl.report.findings import Answer
-from dphrl.report.headline import Headline, how_to_read, last_steps
-from dphrl.report.page_tables import claims_table, cost_table, headline_table, readable, sample_choices
+from dphrl.report.findings import limits, overview, result, what_was_run
+from dphrl.report.headline import datasets_in_order, headline_table, last_steps
+from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, training_table, variety_table
 from dphrl.report.render import render
-from dphrl.report.shown_samples import Sample
+from dphrl.report.text_tables import Table
 
-HEADINGS = {"solved": "What is solved", "diversity": "Diversity", "course": "Training"}
-"""Heading of each section of figures."""
-OPENING = "passk"
+_OPENING: Final = "passk"
 """The figure that the page opens with."""
+_PALETTE: Final = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bbbbbb")
+"""Paul Tol's bright scheme, for stages."""
 
 
 def render_page(
     *,
-    title: str,
-    answers: Sequence[Answer],
-    headline: pl.DataFrame,
-    data: pl.DataFrame,
-    costs: pl.DataFrame,
-    facts: Mapping[str, str],
-    sizes: Mapping[str, str],
-    notes: Sequence[str],
-    tables: Mapping[str, Sequence[tuple[str, str, pl.DataFrame]]],
+    run: str,
+    title: str | None,
+    tables: Mapping[str, pl.DataFrame],
+    dataset: str,
+    order: Sequence[str],
     figures: Mapping[str, Mapping[str, Any]],
-    claims: pl.DataFrame,
-    samples: Sequence[Sample],
-    order: Sequence[str] = (),
+    papers: Sequence[Table],
+    use: pl.DataFrame | None,
+    timings: Mapping[str, pl.DataFrame],
+    facts: Mapping[str, str],
+    notes: Sequence[str],
+    sampled: Sequence[str],
 ) -> str:
-    """One self-contained page: the run, its results, figures, claims, audit and samples.
+    """One self-contained page: the result of a run with its figure and a row per policy, and all else folded.
 
     Any text may be hostile: it is escaped. The same arguments give the same text.
 
     Args:
-        title: heading of the page.
-        answers: questions and answers, with which the page opens.
-        headline: the table "headline"; the last step of each method and seed is shown.
-        data: the table "datasets".
-        costs: stage, part, seconds, tokens (null if none), max_rss_mib; parts that occur several times are added up.
-        facts: facts of the run (base policy, evaluation sets, ...), by name.
-        sizes: counts (questions, D_exp, D_pef, dropped) by the words to show.
-        notes: cautions for the reader, shown before the results.
-        tables: (title, caption, frame) of each further table, by the heading of its section; a frame's first column
-            heads its rows; it is shown as `readable` makes it.
-        figures: Vega-Lite specifications by name; the figure `OPENING` follows the answers, the others are in the
-            order of `SECTIONS`. A specification's title is the heading of its figure, its description the caption.
-        claims: the table "claims".
-        samples: prompts with the responses to them.
+        run: name of the run.
+        title: heading of the page; None: the name of the run with the question that the page answers.
+        tables: headline, passk, keep_explore, collapse, hotter, rarefied, comparisons, claims and datasets.
+        dataset: the evaluation set of the first screen.
         order: of the evaluation sets.
+        figures: Vega-Lite specifications by name. A title is the heading of its figure, a description the caption.
+        papers: tables in the paper's layout, next to published values.
+        use: of `counts.training_use`; None without trainings.
+        timings: by the name of a stage (`scores_of_samples`), the timings of its jobs.
+        facts: facts of the run (base policy, evaluation sets, ...), by name.
+        notes: cautions for the reader.
+        sampled: evaluation sets that have a page of samples.
 
     Raises:
         ValueError: the headline is empty.
     """
+    headline = tables["headline"]
     if headline.is_empty():
         raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
-    final = Headline(last_steps(headline), order)
-    numbered = _numbered(figures)
-    opening = numbered.pop(OPENING, None)
-    drawn = _figures(numbered)
-    below = (list(tables), [*drawn, "Claims", "Audit"], ["Samples"] if samples else [])
+    first, drawn = overview(tables, dataset), {name: _figure(name, spec) for name, spec in figures.items()}
+    sets = datasets_in_order(headline, order)
+    solved = [headline_table(last_steps(headline), [name]) for name in sets]
+    # Of sets with the same columns the first alone explains them.
+    explained = [table.caption for table in solved]
+    solved = [
+        table._replace(caption="") if table.caption in explained[:place] else table
+        for place, table in enumerate(solved)
+    ]
+    groups = {
+        "What is solved": (
+            "solved",
+            [*solved, *diagnoses(tables["collapse"], sets), *hotter_table(tables["hotter"]), *papers],
+        ),
+        "Variety": ("diversity", variety_table(tables["rarefied"], sets)),
+        "Training": ("course", training_table(use)),
+        "Claims": ("", list(claim_tables(tables["claims"]))),
+    }
+    parts = {
+        heading: {
+            "figures": [drawn[name] for name in SECTIONS.get(section, ()) if name in drawn and name != _OPENING],
+            "tables": group,
+        }
+        for heading, (section, group) in groups.items()
+    }
+    parts = {heading: part for heading, part in parts.items() if any(part.values())}
+    stages, said = costs(timings), result(first)
+    below = [*(["Cost"] if stages else []), "Audit", *(["Samples"] if sampled else [])]
     return render(
         "report.html.j2",
-        title=title,
-        lead=_what_was_run(final),
-        answers=answers,
-        headings=["Summary", *(heading for headings in below for heading in headings)],
-        notes=notes,
+        title=title or (f"{run}: did coverage collapse?" if said else f"{run}: what is solved"),
+        lead=said or what_was_run(headline),
+        headings=[*parts, *below],
+        notes=[*notes, *limits(tables, dataset)],
+        opening=drawn.get(_OPENING),
+        overview=first,
+        losses=LOSSES,
+        healthy=(NOT_COLLAPSED, NARROWED),
+        parts=parts,
+        costs=stages,
+        palette=_PALETTE,
         facts=facts,
-        sizes=sizes,
-        how_to_read=how_to_read(headline["metric"].unique()),
-        headlines=[headline_table(final, dataset) for dataset in final.datasets],
-        costs=cost_table(costs),
-        tables={
-            heading: [(title, caption, readable(frame)) for title, caption, frame in group]
-            for heading, group in tables.items()
-        },
-        opening=opening,
-        figures=drawn,
-        claims_found=claims_table(claims),
-        audit=_audit(data),
-        data=data.rename(lambda name: name.replace("_", " ").capitalize()),
-        samples=samples,
-        sample_choices=sample_choices(samples),
+        data=data_table(tables["datasets"]),
+        sampled=sampled,
         vega_embed=vega_embed() if figures else "",
     )
 
@@ -107,43 +118,5 @@ def vega_embed() -> Markup:
     return Markup(text.replace("</script", "<\\/script").replace("<!--", "\\x3c!--"))
 
 
-def _what_was_run(headline: Headline) -> str:
-    evaluated = f"evaluated on {_listed(headline.datasets)}."
-    trained = [policy for policy in headline.policies if policy[2]]
-    untrained = Counter(label(method) for method, _, step in headline.policies if not step)
-    others = [f"{name} ({count} checkpoints)" if count > 1 else name for name, count in untrained.items()]
-    if not trained:
-        return f"{_listed(others)}, {evaluated}"
-    others.remove(label(BASE))
-    methods = list(dict.fromkeys(label(method) for method, _, _ in trained))
-    steps = "/".join(map(str, sorted({step for _, _, step in trained})))
-    seeds = len({seed for _, seed, _ in trained})
-    trainings = "one training seed" if seeds == 1 else f"{seeds:,} training seeds"
-    more = f", and with {_listed(others)}" if others else ""
-    trained_by = f"with {trainings} and {steps} training steps"
-    return f"The base model compared with {_listed(methods)}, {trained_by}{more}, {evaluated}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _numbered(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {
-        name: {"number": number, "name": name, "heading": spec["title"], "spec": spec}
-        for number, (name, spec) in enumerate(specs.items(), start=1)
-    }
-
-
-def _figures(figures: Mapping[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Figures by the heading of their section; empty sections are left out."""
-    sections = {
-        HEADINGS[name]: [figures[figure] for figure in SECTIONS[name] if figure in figures] for name in HEADINGS
-    }
-    return {heading: drawn for heading, drawn in sections.items() if drawn}
-
-
-def _audit(data: pl.DataFrame) -> dict[str, int]:
-    """Sums over the table "datasets"."""
-    summed = {"rows": ("rows",), "rejected": REJECTED, "found": FOUND, "shared": SHARED}
-    return {word: sum(int(data[name].sum()) for name in names) for word, names in summed.items()}
+def _figure(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": name, "heading": spec["title"], "spec": spec}

@@ -1,45 +1,25 @@
-"""The tables of the page, prepared for its template."""
+"""The tables of the page below its first screen."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import polars as pl
 
 from dphrl.evaluation.methods import in_order, label
-from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.report.findings import HEADS, claim_tables
-from dphrl.report.headline import Headline, main_metrics, metric_name, training
-from dphrl.report.paper import LAYOUTS, shown
-from dphrl.report.refused_answers import Scored, Shown, missing_of_run, rules_of_run
-from dphrl.report.shown_samples import Sample
+from dphrl.report.counts import FOUND, REJECTED, SHARED
+from dphrl.report.text_tables import Cell, Table
 from dphrl.text import interval, percent, points
 
-TRAINING = {
-    "training_use": (
-        "What a training uses",
-        "Steps, prompts, rollouts and tokens of a training of each method; means over its training seeds. Drawn are the"
-        " tokens of all rollouts, with those that dynamic sampling left out; stored those of rehearsed responses. From"
-        " tables/training_use.parquet.",
-    ),
-    "training_probes": (
-        "What training does to the probes",
-        "Fixed samples of prompts of D_pef (near-perfect) and D_exp (exploration), answered before the first step and"
-        " after the last one that was measured: share of right answers, different styles and classes of right answers"
-        " per prompt, forward KL from the base in nats per token (none before the first step). Means over training"
-        " seeds; all steps are in tables/training_probes.parquet.",
-    ),
-    "training_cost": (
-        "What a training costs",
-        "Seconds and tokens of a training of each method, by part; means over its training seeds. Methods compare"
-        " where they ran on the same machine with nothing else running. From timings/training_cost.parquet.",
-    ),
+FURTHER: Final = ("collapse", "hotter", "rarefied", "passk", "keep_explore")
+"""Tables over all policies that the page reads beside headline, comparisons and claims."""
+# Of more, the page shows classes among so many right answers.
+_RIGHT: Final = 4
+_SUBSETS: Final = {
+    "": "training prompts",
+    "pef": "near-perfect prompts (D_pef)",
+    "exp": "exploration prompts (D_exp)",
+    "dropped": "dropped prompts",
 }
-"""Tables about the trainings: heading and caption, by schema."""
-# The parts of a stage that are all of its time; the others are parts of the total.
-_WHOLE = ("imports", "total")
-# Whole numbers that name something: 2,509 would be odd.
-_NAMES_OF = ("seed", "step", "k")
-_SUBSETS = {"pef": "near-perfect prompts (D_pef)", "exp": "exploration prompts (D_exp)", "dropped": "dropped prompts"}
 
 
 def partition_sizes(partitions: Iterable[pl.DataFrame]) -> dict[str, str]:
@@ -47,257 +27,122 @@ def partition_sizes(partitions: Iterable[pl.DataFrame]) -> dict[str, str]:
     counts = [{"": prompts.height, **dict(prompts.group_by("subset").len().iter_rows())} for prompts in partitions]
     if not counts:
         return {}
-    named = {"": "training prompts", **_SUBSETS}
-    sizes = {words: sorted({count.get(name, 0) for count in counts}) for name, words in named.items()}
+    sizes = {words: sorted({count.get(name, 0) for count in counts}) for name, words in _SUBSETS.items()}
     return {words: " to ".join(f"{size:,}" for size in dict.fromkeys((of[0], of[-1]))) for words, of in sizes.items()}
 
 
-def page_tables(
-    papers: Mapping[str, pl.DataFrame],
-    further: Mapping[str, pl.DataFrame],
-    training: Mapping[str, pl.DataFrame],
-    scored: Scored = ((), {}, {}),
-) -> dict[str, list[Shown]]:
-    """Title, caption and frame of each table of the page after the headline, by the heading of its section.
-
-    Args:
-        papers: the tables in the paper's layout, by name.
-        further: the tables of `FURTHER`, by name.
-        training: the tables of `TRAINING`, by name; none where nothing was trained.
-        scored: the verdicts whose rules are counted.
-    """
-    in_layout = [(LAYOUTS[name].title, LAYOUTS[name].caption, shown(table)) for name, table in papers.items()]
-    trainings = [(*TRAINING[name], _first_and_last(table)) for name, table in training.items()]
-    compared = further_tables(further)
-    hotter = compared.pop("hotter", None)
-    others = [
-        *in_layout,
-        *compared.values(),
-        *(table for table in trainings if table[-1].height),
-        *missing_of_run(scored),
-        *rules_of_run(scored),
-    ]
-    sections = {"Drawn hotter": [hotter] if hotter else [], "Tables": others}
-    return {heading: tables for heading, tables in sections.items() if tables}
+def diagnoses(collapse: pl.DataFrame, order: Sequence[str]) -> list[Table]:
+    """The diagnosis of each policy in full, by dataset in this order; or nothing."""
+    places = {name: place for place, name in enumerate(in_order(collapse["method"]))}
+    judged = sorted(
+        collapse.iter_rows(named=True), key=lambda row: (order.index(row["dataset"]), places[row["method"]])
+    )
+    rows = [(label(row["method"]), row["dataset"], row["text"]) for row in judged]
+    caption = "By the rule and in the words of dphrl diagnose, after the last step."
+    return [Table("Diagnosis of each policy", caption, ["Policy", "On", "Diagnosis"], rows)] if rows else []
 
 
-def _first_and_last(table: pl.DataFrame) -> pl.DataFrame:
-    """Of measurements during training the first and the last, as means over seeds; other tables as they are."""
-    if "step" not in table.columns:
-        return table
-    step = pl.col("step")
-    ends = table.filter((step == step.min().over("method", "seed")) | (step == step.max().over("method", "seed")))
-    measured = [name for name, dtype in table.schema.items() if dtype == pl.Float64]
-    means = ends.group_by("method", "subset", "step", maintain_order=True).agg(pl.col(measured).mean())
-    return means.sort(pl.col("method").cast(pl.Enum(in_order(means["method"]))), "subset", "step")
-
-
-def headline_table(headline: Headline, dataset: str) -> dict[str, Any]:
-    """The results on one dataset: its column heads, and a row per policy."""
-    metrics = headline.metrics[dataset]
-    rows = [
-        {
-            "policy": label(method),
-            "detail": training(seed, step),
-            "cells": [headline.cell((method, seed, step), dataset, metric) for metric in metrics],
-            "base": method == BASE,
-        }
-        for method, seed, step in headline.policies
-    ]
-    main = [metric in main_metrics(metrics) for metric in metrics]
-    return {"dataset": dataset, "metrics": [metric_name(metric) for metric in metrics], "main": main, "rows": rows}
-
-
-def readable(frame: pl.DataFrame) -> pl.DataFrame:
-    """A table for the page: names as words, methods by their labels, fractions to three digits."""
-    columns: dict[str, list[Any]] = {}
-    for name, column in zip(frame.columns, frame.iter_columns(), strict=True):
-        head = name.replace("_", " ").capitalize() if name == name.lower() else name
-        if name == "method":
-            columns[head] = [label(value) for value in column]
-        elif column.dtype.is_float():
-            columns[head] = [None if value is None else _number(value) for value in column]
-        else:
-            counts = column.dtype.is_integer() and name not in _NAMES_OF
-            columns[head] = [f"{value:,}" if counts and value is not None else value for value in column]
-    return pl.DataFrame(columns, strict=False)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def claims_table(claims: pl.DataFrame) -> dict[str, Any]:
-    """The table "claims": its column heads, and the primary endpoints and other claims with their rows."""
-    return {"heads": HEADS, "tables": list(claim_tables(claims))}
-
-
-def cost_table(costs: pl.DataFrame) -> dict[str, Any]:
-    """Seconds of all stages, and a row for each part of a stage; parts that occur several times are added up.
-
-    A stage's total holds its other parts, but not its imports.
-
-    Args:
-        costs: stage, part, seconds, tokens (null if none), max_rss_mib.
-    """
-    seconds, tokens, memory = pl.col("seconds"), pl.col("tokens"), pl.col("max_rss_mib")
-    timed = seconds.filter(tokens.is_not_null()).sum()
-    speed = pl.when(timed > 0).then(tokens.sum() / timed)
-    groups = costs.group_by("stage", "part").agg(seconds.sum(), times=pl.len(), speed=speed, memory=memory.max())
-    parts = groups.sort("stage", "part")
-    longest = max([1e-9, *parts["seconds"]])
-    whole = parts.filter(pl.col("part").is_in(_WHOLE))["seconds"].sum()
-    rows = parts.with_columns(pl.col("part").replace("total", "total without imports"), share=100 * seconds / longest)
-    return {"seconds": whole, "rows": rows.rows(named=True)}
-
-
-def sample_choices(samples: Sequence[Sample]) -> dict[str, list[str]]:
-    """The values that samples can be filtered by: dataset, policy and verdict."""
-    answers = [answer for sample in samples for answer in sample.responses.items()]
-    return {
-        "dataset": list(dict.fromkeys(sample.dataset for sample in samples)),
-        "policy": list(dict.fromkeys(policy for policy, _ in answers)),
-        "verdict": sorted({response.verdict for _, responses in answers for response in responses}),
-    }
-
-
-_SEEDS = "Means over training seeds ± their standard deviation, after the last step."
-# The headline names this kind of classes differently.
-_CLASSES = pl.col("classes").replace("skeletons", "calculations")
-# Of more, the page shows classes among so many right answers.
-_RIGHT = 4
-
-
-def further_tables(tables: Mapping[str, pl.DataFrame]) -> dict[str, Shown]:
-    """Title, caption and text of each table of `FURTHER` that compares a policy with the base, by its name.
-
-    Args:
-        tables: the tables of `FURTHER`, by name.
-    """
-    compared = {name: table for name, table in tables.items() if set(table["method"]) - {BASE, BASE_ITSELF}}
-    shown = {
-        name: (title, caption, show(compared[name]))
-        for name, (title, caption, show) in _TABLES.items()
-        if name in compared
-    }
-    return {name: table for name, table in shown.items() if table[2].height}
-
-
-def _crossing(table: pl.DataFrame) -> pl.DataFrame:
-    """Cells "k [low, high]", one for each seed; "> K" where the curves do not cross up to K."""
-    cells: dict[tuple[str, str], list[str]] = {}
-    for row in table.sort("dataset", "seed").iter_rows(named=True):
-        k, low, high = (row[name] or f"> {row['up_to']}" for name in ("k", "low", "high"))
-        cells.setdefault((row["method"], row["dataset"]), []).append(f"{k} [{low}, {high}]")
-    return _grid({place: "; ".join(texts) for place, texts in cells.items()})
-
-
-def _hotter(table: pl.DataFrame) -> pl.DataFrame:
-    """A row for each temperature; the last column is about the temperatures that the halves chose."""
+def hotter_table(hotter: pl.DataFrame) -> list[Table]:
+    """A row for each temperature, or nothing; the last column is about the temperatures that the halves chose."""
     rows = []
-    for row in table.iter_rows(named=True):
+    for row in hotter.iter_rows(named=True):
         here, judged = (
             f"{points(row[value])} {interval((row[low], row[high]))}"
             for value, low, high in (("difference", "low", "high"), ("judged", "judged_low", "judged_high"))
         )
         answer = f"{'recovers' if row['recovers'] else 'does not recover'}: {judged}" if row["chosen"] else "not chosen"
-        shown_as = f"pass@{row['k']} {percent(row['value'])} %"
-        rows.append((label(row["method"]), row["dataset"], f"{row['temperature']:g}", shown_as, here, answer))
-    heads = ("Policy", "Dataset", "Temperature", "Solved", "Less the base [95 %]", "Judged on the other half [95 %]")
-    return pl.DataFrame(rows, schema=dict.fromkeys(heads, pl.String), orient="row")
-
-
-def _rarefied(table: pl.DataFrame) -> pl.DataFrame:
-    """The largest m up to `_RIGHT` of each dataset and kind of class; without answers where right ones are alike."""
-    differ = (pl.col("value").max() > 1.0).over("dataset", "classes")
-    largest = table.filter(pl.col("m") <= _RIGHT, (pl.col("classes") != "answers") | differ)
-    largest = largest.filter(pl.col("m") == pl.col("m").max().over("dataset", "classes")).sort("dataset", "classes")
-    column = pl.format("{} {} in {} ({} questions)", "dataset", _CLASSES, "m", "prompts")
-    return _grid(_means(largest.with_columns(column=column)))
-
-
-def _split(table: pl.DataFrame) -> pl.DataFrame:
-    part = pl.col("part").str.to_titlecase()
-    column = pl.format("{} {}: {}", "dataset", _CLASSES, part)
-    return _grid(_means(table.sort("dataset", "classes", maintain_order=True).with_columns(column=column)))
-
-
-def _moved(table: pl.DataFrame) -> pl.DataFrame:
-    """Shares of questions with a lower and a higher solve rate than under the base, in per cent."""
-    before, after = pl.col("base_percent"), pl.col("policy_percent")
-    prompts = pl.col("prompts")
-    shares = table.group_by("dataset", "method", "seed", maintain_order=True).agg(
-        lower=100 * prompts.filter(after < before).sum() / prompts.sum(),
-        higher=100 * prompts.filter(after > before).sum() / prompts.sum(),
+        solved = f"pass@{row['k']} {percent(row['value'])} %"
+        rows.append((label(row["method"]), row["dataset"], f"{row['temperature']:g}", solved, here, answer))
+    caption = (
+        "At higher temperatures (evaluate.hotter), in points. Each half of the questions chooses the best temperature,"
+        " which is judged on the other half. A policy whose coverage that recovers is sharpened, not collapsed."
     )
-    long = shares.unpivot(["lower", "higher"], index=["dataset", "method", "seed"], variable_name="part")
-    column = pl.format("{} {}", "dataset", "part")
-    return _grid(_means(long.sort("dataset", maintain_order=True).with_columns(column=column), digits=1))
+    heads = ["Policy", "On", "Temperature", "Solved", "Less the base [95 %]", "Judged on the other half [95 %]"]
+    return [Table("Sharpened or collapsed?", caption, heads, rows)] if rows else []
 
 
-def _means(rows: pl.DataFrame, digits: int = 2) -> dict[tuple[str, str], str]:
-    """The mean of `value` over seeds by method and `column`, in order of the rows."""
-    groups = rows.group_by("method", "column", maintain_order=True)
-    cells = groups.agg(mean=pl.col("value").mean(), sd=pl.col("value").std())
-    return {
-        (method, column): f"{mean:.{digits}f}" + ("" if sd is None else f" ± {sd:.{digits}f}")
-        for method, column, mean, sd in cells.iter_rows()
-    }
-
-
-def _grid(cells: Mapping[tuple[str, str], str]) -> pl.DataFrame:
-    """A row for each method, a column for each second name, in order."""
-    columns = list(dict.fromkeys(column for _, column in cells))
+def variety_table(rarefied: pl.DataFrame, order: Sequence[str]) -> list[Table]:
+    """Classes among equal numbers of right answers, the largest of each dataset and kind of class; or nothing."""
+    # Where all right answers of a question are alike, there is nothing to count.
+    differ = (pl.col("value").max() > 1.0).over("dataset", "classes")
+    largest = rarefied.filter(pl.col("m") <= _RIGHT, (pl.col("classes") != "answers") | differ)
+    largest = largest.filter(pl.col("m") == pl.col("m").max().over("dataset", "classes"))
+    place = pl.col("dataset").cast(pl.Enum(order))
+    methods = in_order(largest["method"])
+    means = largest.pivot(
+        "method",
+        on_columns=methods,
+        index=["dataset", "classes", "m", "prompts"],
+        values="value",
+        aggregate_function="mean",
+    )
     rows = [
-        [label(method), *(cells.get((method, name), "-") for name in columns)]
-        for method in in_order(key for key, _ in cells)
+        [
+            (f"{dataset}: {classes}", f"of {m} right answers to each of {prompts:,} questions"),
+            *("-" if mean is None else f"{mean:.2f}" for mean in values),
+        ]
+        for dataset, classes, m, prompts, *values in means.sort(place, "classes").iter_rows()
     ]
-    return pl.DataFrame(rows, schema=dict.fromkeys(["Policy", *columns], pl.String), orient="row")
+    caption = "Different ones among equally many right answers to a question, on average; means over trainings."
+    heads = ["", *map(label, methods)]
+    return [Table("Variety at equal numbers of right answers", caption, heads, rows)] if rows else []
 
 
-_TABLES: dict[str, tuple[str, str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
-    "collapse": (
-        "The diagnosis of each policy",
-        "By the rule and in the words of dphrl diagnose (docs/diagnose.md), on the policies after their last step. From"
-        " tables/collapse.parquet.",
-        lambda table: table.select(
-            pl.col("method").map_elements(label, return_dtype=pl.String).alias("Policy"),
-            pl.col("dataset").alias("Dataset"),
-            pl.col("text").alias("Diagnosis"),
-        ),
-    ),
-    "hotter": (
-        "Sharpened or collapsed?",
-        "Each policy after its last step, at higher temperatures (evaluate.hotter); differences in points. Each half"
-        " of the questions chooses the best temperature, which is judged on the other half. A policy whose coverage"
-        " fell is sharpened where that recovers it; else the diagnosis stays. From tables/hotter.parquet.",
-        _hotter,
-    ),
-    "crossing": (
-        "Where pass@k falls below the base's",
-        "The smallest k at which a policy's pass@k is below the base's, with its interval over questions, for each"
-        " training seed; > K: at no k up to K. From tables/crossing.parquet.",
-        _crossing,
-    ),
-    "rarefied": (
-        "Diversity at equal numbers of right answers",
-        "The expected number of different ones among 2 or 4 right answers (the number in the column's name), over the"
-        f" questions of which every policy has as many. {_SEEDS} From tables/rarefied.parquet.",
-        _rarefied,
-    ),
-    "diversity_split": (
-        "What lost diversity consists of",
-        "How many fewer different answers a question gets than from the base: all = right + wrong; right = narrowing"
-        f" (at an equal number of right answers) + rest. Negative: more. {_SEEDS} From tables/diversity_split.parquet.",
-        _split,
-    ),
-    "transitions": (
-        "Questions whose solve rate moves",
-        "Per cent of the questions whose solve rate, in the classes 0, up to 25, 50, 75, below 100 and 100 %, is lower"
-        " and higher than under the base. A rate is of half of a question's samples. What the base against itself moves"
-        f" is chance. {_SEEDS} From tables/transitions.parquet.",
-        _moved,
-    ),
-}
-FURTHER = tuple(_TABLES)
-"""Tables over all policies that the page shows as tables."""
+def training_table(use: pl.DataFrame | None) -> list[Table]:
+    """What a training of each method used, from `counts.training_use`; nothing without trainings."""
+    if use is None:
+        return []
+    order = pl.col("method").cast(pl.Enum(in_order(use["method"])))
+    heads = ["Method", "Trainings", "Steps", "Prompts", "Rollouts", "Tokens drawn", "Tokens stored", "Seconds"]
+    rows = [[label(method), *(f"{value:,.0f}" for value in values)] for method, *values in use.sort(order).iter_rows()]
+    caption = (
+        "Means over the trainings of a method. Drawn tokens include those that dynamic sampling left out; stored tokens"
+        " are of rehearsed responses. Seconds compare where nothing else ran on the machine."
+    )
+    return [Table("What a training uses", caption, heads, rows)]
+
+
+def data_table(data: pl.DataFrame) -> Table:
+    """The table "datasets": what became of the rows of each file."""
+    kinds = {"Rejected": REJECTED, "Findings in golds": FOUND, "Also training prompts": SHARED}
+    rows: list[Sequence[Cell]] = [
+        [
+            row["dataset"],
+            *(f"{row[name]:,}" for name in ("rows", "prompts", "kept")),
+            *(_counted(row, names) for names in kinds.values()),
+        ]
+        for row in data.iter_rows(named=True)
+    ]
+    caption = "Rows are prompts or rejected. Prompts without a usable gold answer are left out of all results."
+    return Table("Rows of each dataset", caption, ["Dataset", "Rows", "Prompts", "Gold kept", *kinds], rows)
+
+
+def _counted(row: Mapping[str, Any], names: Iterable[str]) -> str:
+    counts = {name.removeprefix("overlap_").replace("_", " "): row[name] for name in names}
+    return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "-"
+
+
+# The parts of a stage that are all of its time; the others are parts of the total.
+_WHOLE: Final = ("imports", "total")
+
+
+def costs(timings: Mapping[str, pl.DataFrame]) -> list[dict[str, Any]]:
+    """Seconds, share of all in per cent, tokens per second and largest memory of each stage, in the order of the run.
+
+    Args:
+        timings: by the name of the stage: part, seconds, tokens (null if none), max_rss_mib of its jobs.
+    """
+    stages = []
+    for name, frame in timings.items():
+        timed = frame.filter(pl.col("tokens").is_not_null())
+        tokens, seconds = timed["tokens"].sum(), timed["seconds"].sum()
+        whole = frame.filter(pl.col("part").is_in(_WHOLE))["seconds"].sum()
+        speed = f"{tokens / seconds:,.0f}" if seconds else "-"
+        words = name.replace("_", " ").capitalize()
+        stages.append({"name": words, "seconds": whole, "speed": speed, "memory": frame["max_rss_mib"].max() or 0.0})
+    every = sum(stage["seconds"] for stage in stages) or 1.0
+    start = 0.0
+    for stage in stages:
+        stage["share"], stage["start"] = 100 * stage["seconds"] / every, start
+        start += stage["share"]
+    return stages

@@ -1,5 +1,6 @@
 """The tables of arXiv 2509.07430 in its layout, its published values, and methods that differ in eta alone."""
 
+import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,21 +12,12 @@ import yaml
 
 from dphrl.evaluation.methods import in_order, label
 from dphrl.evaluation.names import numbered, published_k
-from dphrl.report.headline import at_published_k, last_steps, latex_table, markdown_table, metric_name
-from dphrl.store.catalogue import SCHEMAS
+from dphrl.report.headline import last_steps, metric_name
+from dphrl.report.text_tables import Table
 from dphrl.text import percent
 
 AVERAGE = "average"
-_SHOWN = (
-    "In per cent, after the last step; over several training seeds their mean and standard deviation. Intervals over"
-    " questions are in tables/{}.parquet."
-)
-_KEEP_EXPLORE = (
-    "Keep: of the questions that the base solves with k samples, the share that a policy solves as well; explore: the"
-    " share of the other questions. k is 8, or less where questions have fewer samples. Where they have 2k, the base"
-    " against itself, with another draw, shows what chance alone gives."
-)
-
+_SHOWN = "In per cent, after the last step; over several training seeds their mean and standard deviation."
 Column = tuple[str, str]
 
 
@@ -34,31 +26,27 @@ class Layout:
     """A table of the paper: its metrics and evaluation sets.
 
     Attributes:
-        task: of the evaluation sets shown; None for all. In mathematics the last column is the mean of all others.
+        task: of the evaluation sets shown. In mathematics the last column is the mean of all others.
         metrics: of each set, in order; `pass@` means pass@k for the published k.
-        source: the table of this run with the intervals.
         published: the tables of the paper with this layout.
     """
 
     name: str
-    task: str | None
+    task: str
     metrics: tuple[str, ...]
-    source: str
     title: str
-    published: str = ""
+    published: str
 
     @property
     def caption(self) -> str:
-        """The caption, with the file of the table."""
-        words = f"Layout of {self.published} of arXiv 2509.07430." if self.published else _KEEP_EXPLORE
-        return f"{words} {_SHOWN.format(self.source)} From tables/paper/{self.name}.parquet."
+        return f"Layout of {self.published} of arXiv 2509.07430. {_SHOWN}"
 
     def columns(self, datasets: Mapping[str, str], measured: set[Column]) -> list[Column]:
         """Dataset and metric of each column that was measured, without the average."""
         wanted = [
             (dataset, name)
             for dataset, task in datasets.items()
-            if self.task in (None, task)
+            if self.task == task
             for metric in self.metrics
             for name in (self._with_k(dataset, measured) if metric == "pass@" else [metric])
         ]
@@ -74,20 +62,17 @@ class Layout:
 LAYOUTS = {
     layout.name: layout
     for layout in (
-        Layout("sql", "sql", ("greedy", "pass@"), "headline", "Text-to-SQL: greedy and pass@k", "Tables 1 and 2"),
-        Layout("maths", "math", ("pass@",), "passk", "Mathematics: pass@k", "Tables 3 and 4"),
-        Layout("maths_mean", "math", ("mean",), "headline", "Mathematics: mean of the samples", "Table 8"),
-        Layout("keep_explore", None, ("keep", "explore"), "keep_explore", "Keep and explore"),
+        Layout("sql", "sql", ("greedy", "pass@"), "Text-to-SQL: greedy and pass@k", "Tables 1 and 2"),
+        Layout("maths", "math", ("pass@",), "Mathematics: pass@k", "Tables 3 and 4"),
+        Layout("maths_mean", "math", ("mean",), "Mathematics: mean of the samples", "Table 8"),
     )
 }
 
 
-def names(tasks: Iterable[str], keep_measured: bool) -> list[str]:
-    """Names of the tables of a run: by the tasks of its evaluation sets, and keep_explore if keep was measured."""
+def names(tasks: Iterable[str]) -> list[str]:
+    """Names of the tables of a run, by the tasks of its evaluation sets."""
     measured_tasks = set(tasks)
-    return [
-        name for name, layout in LAYOUTS.items() if (layout.task in measured_tasks if layout.task else keep_measured)
-    ]
+    return [name for name, layout in LAYOUTS.items() if layout.task in measured_tasks]
 
 
 def lay_out(
@@ -95,25 +80,21 @@ def lay_out(
     tables: Mapping[str, pl.DataFrame],
     datasets: Mapping[str, str],
     published: Mapping[str, Mapping[str, Any]] | None = None,
-) -> pl.DataFrame:
-    """One table of the paper from the tables of a run.
+) -> Table:
+    """One table of the paper from the tables of a run: a row per policy, a column per dataset and metric.
 
     Args:
         name: one of `LAYOUTS`.
-        tables: headline, passk and keep_explore.
+        tables: headline and passk.
         datasets: the evaluation sets in the order of the columns, with their tasks.
-        published: the result of `published.read_published`, if the run follows a setting of the paper.
-
-    Returns:
-        row, column i32, source str ("this run" or where it was published), policy str, seeds i32|null, dataset, metric
-        str, value f64|null and sd f64|null (over seeds) as proportions; every cell of the grid, by row and column.
+        published: the result of `read_published`, if the run follows a setting of the paper; its rows come last.
 
     Raises:
         ValueError: no published value is for a dataset and metric of this run.
     """
-    measured = _measured(tables)
-    columns = LAYOUTS[name].columns(datasets, set(measured.select("dataset", "metric").iter_rows()))
-    if LAYOUTS[name].task == "math" and len(columns) > 1:
+    measured, layout = _measured(tables), LAYOUTS[name]
+    columns = layout.columns(datasets, set(measured.select("dataset", "metric").iter_rows()))
+    if layout.task == "math" and len(columns) > 1:
         measured = pl.concat([measured, _averages(measured, columns)])
         columns.append((AVERAGE, AVERAGE))
     value = pl.col("value")
@@ -121,49 +102,41 @@ def lay_out(
     cells = {row[:3]: row[3:] for row in groups.agg(seeds=pl.len(), mean=value.mean(), sd=value.std()).iter_rows()}
     methods = in_order({method for method, *column in cells if tuple(column) in columns})
     rows = [
-        ("this run", label(method), [cells.get((method, *column), (None,) * 3) for column in columns])
+        _row(method, [cells.get((method, *column), (1, None, None)) for column in columns], columns)
         for method in methods
     ]
     if published and name in published:
         rows += _published(published[name], columns)
-    return SCHEMAS["paper"].frame(
-        [
-            (row, place, source, policy, seeds, *column, value, sd)
-            for row, (source, policy, values) in enumerate(rows)
-            for place, (column, (seeds, value, sd)) in enumerate(zip(columns, values, strict=True))
-        ]
-    )
+    heads = ["Average" if name == AVERAGE else f"{name} {metric_name(metric)}" for name, metric in columns]
+    return Table(layout.title, layout.caption, ["Policy", *heads], rows)
 
 
-def shown(table: pl.DataFrame) -> pl.DataFrame:
-    """A table of `lay_out` for reading: a column `Policy`, then one for each dataset and metric, all text."""
-    rows: dict[int, list[str]] = {}
-    heads: dict[int, str] = {}
-    for cell in table.sort("row", "column").iter_rows(named=True):
-        rows.setdefault(cell["row"], [_policy(cell)]).append(_cell(cell))
-        dataset, metric = cell["dataset"], cell["metric"]
-        heads[cell["column"]] = "Average" if dataset == AVERAGE else f"{dataset} {metric_name(metric)}"
-    return pl.DataFrame(list(rows.values()), schema=dict.fromkeys(["Policy", *heads.values()], pl.String), orient="row")
+def read_laid_out(name: str, file: Path) -> Table:
+    """A table of `lay_out` from its CSV file."""
+    heads, *rows = csv.reader(file.read_text(encoding="utf-8").splitlines())
+    return Table(LAYOUTS[name].title, LAYOUTS[name].caption, heads, rows)
 
 
-def texts(name: str, table: pl.DataFrame) -> dict[str, str]:
-    """A table of `lay_out` as text, by file ending: csv, md and tex."""
-    read = shown(table)
-    rows = [read.columns, *read.iter_rows()]
-    title, caption = LAYOUTS[name].title, LAYOUTS[name].caption
-    markdown = f"**{title}**\n\n{markdown_table(rows)}\n{caption}\n"
-    return {"csv": read.write_csv(), "md": markdown, "tex": latex_table(rows, f"{title}. {caption}")}
+def _row(method: str, cells: Sequence[tuple[int, float | None, float | None]], columns: Sequence[Column]) -> list[str]:
+    seeds = max(cell[0] for cell in cells)
+    texts = [_cell(dataset, mean, sd) for (dataset, _), (_, mean, sd) in zip(columns, cells, strict=True)]
+    return [label(method) if seeds == 1 else f"{label(method)} ({seeds} seeds)", *texts]
+
+
+def _cell(dataset: str, mean: float | None, sd: float | None = None) -> str:
+    if mean is None:
+        return "-"
+    digits = 2 if dataset == AVERAGE else 1
+    return percent(mean, digits) + ("" if sd is None else f" ± {percent(sd, digits)}")
 
 
 def _measured(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """method, seed, dataset, metric (greedy, mean, pass@k, keep, explore), value after the last step."""
+    """method, seed, dataset, metric (greedy, mean, pass@k), value after the last step."""
     metric = pl.col("metric").str.replace(r"^mean@\d+$", "mean")
     headline = tables["headline"].with_columns(metric=metric).filter(pl.col("metric").is_in(["greedy", "mean"]))
     solved = tables["passk"].with_columns(metric=pl.format("pass@{}", "k"))
-    policy = ["method", "seed", "step", "dataset"]
-    kept = at_published_k(tables["keep_explore"]).unpivot(["keep", "explore"], index=policy, variable_name="metric")
     columns = ["method", "seed", "dataset", "metric", "value"]
-    return pl.concat(last_steps(frame).select(columns).drop_nulls() for frame in (headline, solved, kept))
+    return pl.concat(last_steps(frame).select(columns).drop_nulls() for frame in (headline, solved))
 
 
 def _averages(measured: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
@@ -174,7 +147,7 @@ def _averages(measured: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame
     return means.with_columns(dataset=pl.lit(AVERAGE), metric=pl.lit(AVERAGE)).select(measured.columns)
 
 
-def _published(table: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[str, str, list[tuple[Any, ...]]]]:
+def _published(table: Mapping[str, Any], columns: Sequence[Column]) -> list[list[str]]:
     """Published rows in the columns of this run; a value is used only for its dataset and metric."""
     heads = [(AVERAGE, AVERAGE) if name == AVERAGE else tuple(name.split(" ")) for name in table["columns"]]
     sets = {head for head in heads if head[0] != AVERAGE}
@@ -189,42 +162,9 @@ def _published(table: Mapping[str, Any], columns: Sequence[Column]) -> list[tupl
     for policy, values in table["rows"].items():
         by_column = {head: value for head, value in zip(heads, values, strict=True) if same or head[0] != AVERAGE}
         percents = [by_column.get(column) for column in columns]
-        rows.append((table["source"], policy, [(None, value and value / 100, None) for value in percents]))
+        cells = [_cell(column[0], value and value / 100) for column, value in zip(columns, percents, strict=True)]
+        rows.append([f"{policy} (published: {table['source']})", *cells])
     return rows
-
-
-def _policy(cell: Mapping[str, Any]) -> str:
-    if cell["source"] != "this run":
-        return f"{cell['policy']} (published: {cell['source']})"
-    return cell["policy"] if (cell["seeds"] or 1) == 1 else f"{cell['policy']} ({cell['seeds']} seeds)"
-
-
-def _cell(cell: Mapping[str, Any]) -> str:
-    if cell["value"] is None:
-        return "-"
-    digits = 2 if cell["dataset"] == AVERAGE else 1
-    spread = "" if cell["sd"] is None else f" ± {percent(cell['sd'], digits)}"
-    return f"{percent(cell['value'], digits)}{spread}"
-
-
-# The names of methods in config/experiments, by the rows of the published tables.
-_METHODS = {
-    "Base": "base",
-    "GRPO": "grpo",
-    "DAPO": "dapo",
-    "RKL": "rkl",
-    "DPH-F": "dph_f",
-    "DPH-JS": "dph_js",
-    "DPH-JS, eta 0.01": "js_0_01",
-    "DPH-JS, eta 0.05": "js_0_05",
-    "DPH-JS, eta 0.2": "dph_js",
-    "DPH-JS by definition, eta 0.01": "js_definition_0_01",
-    "DPH-JS by definition, eta 0.05": "js_definition_0_05",
-    "DPH-JS by definition, eta 0.2": "js_definition_0_2",
-    "Alpha 0.2": "alpha_0_2",
-    "Alpha 0.5": "alpha_0_5",
-    "Alpha 0.8": "alpha_0_8",
-}
 
 
 def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:
@@ -237,23 +177,6 @@ def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:
     if setting not in settings:
         raise ValueError(f"{path.name}: no setting {setting!r}; evaluate.published is one of {', '.join(settings)}")
     return {table["layout"]: table for table in settings[setting]}
-
-
-def published_points(path: Path, setting: str) -> pl.DataFrame:
-    """The published values that figures show next to a run of that setting.
-
-    Returns:
-        method str (as config/experiments names it), dataset str, metric str (greedy, mean or pass@k), value f64, a
-        proportion; without averages and without rows of methods that no experiment trains.
-    """
-    cells = [
-        (_METHODS[row], *column.split(" "), value / 100)
-        for table in read_published(path, setting).values()
-        for row, values in table["rows"].items()
-        for column, value in zip(table["columns"], values, strict=True)
-        if row in _METHODS and column != "average"
-    ]
-    return pl.DataFrame(cells, schema=["method", "dataset", "metric", "value"], orient="row")
 
 
 _DIVERGENCES = {
@@ -287,12 +210,14 @@ def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def ablation(headline: pl.DataFrame, methods: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
-    """The table "ablation": the rates of solved prompts in the headline for the methods of `families`."""
+    """The rates of solved prompts in the headline for the methods of `families`.
+
+    Returns:
+        family str, eta f64, and the columns of the headline.
+    """
     weights = [
         (family, float(methods[name]["eta"]), name) for family, members in families(methods).items() for name in members
     ]
     schema = {"family": pl.String, "eta": pl.Float64, "method": pl.String}
     named = pl.DataFrame(weights, schema=schema, orient="row").join(headline, on="method")
-    return named.filter(pl.col("metric").str.contains("^(greedy$|mean@|pass@)")).select(
-        list(SCHEMAS["ablation"].columns)
-    )
+    return named.filter(pl.col("metric").str.contains("^(greedy$|mean@|pass@)"))

@@ -9,6 +9,8 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from dphrl.report.text_tables import of_words
+
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _ASSETS = Path(__file__).parent / "assets"
 
@@ -16,8 +18,9 @@ _ASSETS = Path(__file__).parent / "assets"
 def render(template: str, **values: Any) -> str:
     """A page from a template of this package. Equal values give equal text.
 
-    Templates have two helpers: `asset("page.css")` is the text of an asset file, and `... | csp_hash` is the source
-    expression by which a content security policy allows an inline script or style sheet.
+    Templates have three helpers: `asset("page.css")` is the text of an asset file, `of_words(rows)` says which columns
+    of a table hold words, and `... | csp_hash` is the source expression by which a content security policy allows an
+    inline script or style sheet.
     """
     return environment().get_template(template).render(values)
 
@@ -35,6 +38,7 @@ def environment() -> Environment:
     # `tojson` escapes its text for script elements.
     templates.policies["json.dumps_kwargs"] = {"sort_keys": True, "ensure_ascii": False, "allow_nan": False}
     templates.globals["asset"] = _asset
+    templates.globals["of_words"] = of_words
     templates.filters["csp_hash"] = _csp_hash
     return templates
 

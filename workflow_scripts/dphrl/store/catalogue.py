@@ -190,7 +190,6 @@ _DECLARED = (
         bounds={"k": _FROM_1},
     ),
     Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),
-    Schema("headline_levels", ("level", *_METRIC), _LEVEL | _METRIC | _INTERVAL),
     Schema(
         "crossing",
         tuple(_POLICY),
@@ -199,24 +198,11 @@ _DECLARED = (
         bounds=dict.fromkeys(("k", "low", "high", "up_to"), _FROM_1),
     ),
     Schema(
-        "transitions",
-        (*_POLICY, "base_percent", "policy_percent"),
-        _POLICY | _columns(_I32, "base_percent", "policy_percent") | {"prompts": _F64},
-        bounds={"base_percent": (0, 100), "policy_percent": (0, 100), "prompts": _FROM_0},
-    ),
-    Schema("diversity", tuple(_METRIC), _METRIC | _INTERVAL),
-    Schema(
         "rarefied",
         (*_POLICY, "classes", "m"),
         _POLICY | {"classes": _STR, "m": _I32, "prompts": _I32} | _INTERVAL,
         enums={"classes": ("styles", *_CLASSES)},
         bounds={"m": (2, _INF), "prompts": (30, _INF), "value": _FROM_1},
-    ),
-    Schema(
-        "diversity_split",
-        (*_POLICY, "classes", "part"),
-        _POLICY | _columns(_STR, "classes", "part") | _INTERVAL,
-        enums={"classes": _CLASSES, "part": ("all", "right", "wrong", "narrowing", "rest")},
     ),
     Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
     Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
@@ -264,43 +250,6 @@ _DECLARED = (
             "relation": ("higher", "lower", "equal"),
             "verdict": ("supported", "contradicted", "equivalent", "undecided"),
         },
-    ),
-    Schema(
-        "paper",
-        ("row", "column"),
-        {"row": _I32, "column": _I32, "source": _STR, "policy": _STR, "seeds": _I32, "dataset": _STR, "metric": _STR}
-        | _columns(_F64, "value", "sd"),
-        nullable={"seeds", "value", "sd"},
-        bounds={"value": (0, 1)},
-    ),
-    Schema(
-        "ablation",
-        ("family", "eta", *_METRIC),
-        {"family": _STR, "eta": _F64} | _METRIC | _INTERVAL,
-        bounds={"eta": _FROM_0},
-    ),
-    Schema(
-        "training_cost",
-        ("method", "part"),
-        {"method": _STR, "part": _STR, "trainings": _I32} | _columns(_F64, "seconds", "tokens", "tokens_per_s"),
-        nullable=_NO_TOKENS,
-    ),
-    Schema(
-        "training_use",
-        ("method",),
-        {"method": _STR, "trainings": _I32}
-        | _columns(_F64, "steps", "prompts", "rollouts", "drawn_tokens", "stored_tokens"),
-        bounds={"trainings": _FROM_1, "steps": _FROM_1},
-    ),
-    Schema(
-        "training_probes",
-        ("method", "seed", "step", "subset"),
-        {"method": _STR, "seed": _I32, "step": _I32, "subset": _STR}
-        | _columns(_I32, "prompts", "samples")
-        | _columns(_F64, "correct", "distinct_styles", "distinct_answers", "forward_kl"),
-        nullable={"distinct_styles", "distinct_answers", "forward_kl"},
-        enums=_PROBED,
-        bounds={"step": _FROM_0, "correct": (0, 1)},
     ),
     Schema("training", ("method", "seed", "step", "metric"), {"method": _STR, "seed": _I32, **_STEP}),
 )

@@ -25,20 +25,14 @@ TABLES: Final = (
     "claims",
     "collapse",
     "comparisons",
-    "comparisons_levels",
-    "crossing",
-    "diversity",
-    "diversity_split",
     "frontier",
     "headline",
-    "headline_levels",
     "hotter",
     "keep_explore",
     "passk",
     "rarefied",
     "style_counts",
     "styles",
-    "transitions",
 )
 _DRAW, _TRAINED = "draws/{draw}", "{method}-s{seed}/step{step}"
 _SAMPLES, _DRAWN = "{policy}/{dataset}.evaluate/{shard}.parquet", "{dataset}.{plan}/{shard}.parquet"
@@ -69,13 +63,8 @@ KINDS: Final = {
     "probes": Kind(f"train/{_TRAINED}/probes.parquet", "probes"),
     "evaluation": Kind("evaluation/{policy}/{dataset}.parquet", "evaluation"),
     "training": Kind("tables/training.parquet", "training"),
-    "training_use": Kind("tables/training_use.parquet", "training_use"),
-    "training_probes": Kind("tables/training_probes.parquet", "training_probes"),
     "datasets": Kind("tables/datasets.parquet", "datasets"),
-    "ablation": Kind("tables/ablation.parquet", "ablation"),
-    "paper": Kind("tables/paper/{name}.parquet", "paper"),
     **{name: Kind(f"tables/{name}.parquet", name) for name in TABLES},
-    "training_cost": Kind("timings/training_cost.parquet", "training_cost"),
     "timings": Kind("timings/{of}.parquet", "timings"),
 }
 # Fields that hold more than a name: some policies and jobs have names with slashes.

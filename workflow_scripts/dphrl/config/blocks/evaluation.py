@@ -116,13 +116,10 @@ class EvaluateConfig(Block):
 
 
 class SamplesConfig(Block):
-    """Numbers of samples on the page, which bound its size."""
+    """The size of the pages of samples."""
 
-    prompts: int = Field(
-        6, ge=0, le=100, description="Prompts per evaluation set: some that the base solves always, sometimes, never."
-    )
-    responses: int = Field(
-        3, ge=1, le=64, description="Responses per policy and prompt: the greedy one, if any, and the first samples."
+    megabytes: int = Field(
+        20, ge=0, description="Text of responses on the page of an evaluation set: as many samples as fit. 0: no pages."
     )
     characters: int = Field(4000, ge=100, description="Maximum length of a text; longer ones show beginning and end.")
 
@@ -134,4 +131,4 @@ class ReportConfig(Block):
         None, description="Title of the report page; null: the name of the run and the question of the page."
     )
     notes: tuple[str, ...] = Field((), description="Caveats that the page shows before the results.")
-    samples: SamplesConfig = Field(SamplesConfig(), description="Prompts and responses shown in full.")
+    samples: SamplesConfig = Field(SamplesConfig(), description="Pages of questions and responses.")

@@ -1,5 +1,8 @@
 // Draws every figure to the width of its box, and again when the window is resized.
 const charts = [...document.querySelectorAll(".chart")];
+const buttons = [...document.querySelectorAll("button.hide")];
+const policies = new Set(buttons.map((button) => button.dataset.policy));
+const hidden = new Set();
 // Expressions are interpreted and all styles are in the page's style sheet, so its security policy can forbid the rest.
 const options = {
   renderer: "svg",
@@ -31,11 +34,32 @@ function withPanelWidth(spec, available, drawn) {
   return { ...spec, spec: { ...spec.spec, width: Math.max(120, Math.min(panel, 560)) } };
 }
 
+// The rows of the policies that are shown; the legend keeps all, those that are hidden in grey.
+function withoutHidden(spec) {
+  const copy = structuredClone(spec);
+  for (const [name, rows] of Object.entries(copy.datasets ?? {})) {
+    copy.datasets[name] = rows.filter((row) => !hidden.has(row.policy));
+  }
+  for (const { encoding } of copy.spec?.layer ?? []) {
+    const scale = encoding?.color?.field === "policy" && encoding.color.scale;
+    if (scale) scale.range = scale.range.map((colour, place) => (hidden.has(scale.domain[place]) ? "#d5d9de" : colour));
+  }
+  return copy;
+}
+
+// A click on a policy in the legend, whose items have the name as their label, hides it.
+function onClick(event, item) {
+  const name = item?.mark?.role?.startsWith("legend") && item.datum?.label;
+  if (name && policies.has(name)) toggle(name);
+}
+
 async function draw(chart) {
-  const spec = JSON.parse(document.getElementById(chart.dataset.spec).textContent);
   const available = chart.clientWidth - 2 * parseFloat(getComputedStyle(chart).paddingLeft);
-  if (chart.dataset.available === String(available)) return;
-  chart.dataset.available = String(available);
+  const state = [available, ...hidden].join();
+  // In a closed section a chart has no width.
+  if (available <= 0 || chart.dataset.state === state) return;
+  chart.dataset.state = state;
+  const spec = withoutHidden(JSON.parse(document.getElementById(chart.dataset.spec).textContent));
   try {
     chart.finalize?.();
     const first = withColumns(spec, available);
@@ -43,22 +67,34 @@ async function draw(chart) {
     const drawn = chart.querySelector("svg.marks").getBoundingClientRect().width;
     trial.finalize();
     const result = await vegaEmbed(chart, withPanelWidth(first, available, drawn), options);
+    result.view.addEventListener("click", onClick);
     chart.finalize = () => result.finalize();
     chart.querySelector("summary").ariaLabel = "Save this figure";
     chart.dataset.drawn = "true";
   } catch (error) {
     console.error(chart.dataset.spec, error);
-    chart.innerHTML = "";
     const message = document.createElement("p");
     message.className = "failed";
     message.textContent = `This figure could not be drawn: ${error.message}`;
-    chart.append(message);
+    chart.replaceChildren(message);
   }
 }
 
-for (const chart of charts) await draw(chart);
+async function drawAll() {
+  for (const chart of charts) await draw(chart);
+}
+
+function toggle(policy) {
+  if (!hidden.delete(policy)) hidden.add(policy);
+  for (const button of buttons) button.ariaPressed = String(!hidden.has(button.dataset.policy));
+  drawAll();
+}
+
+for (const button of buttons) button.addEventListener("click", () => toggle(button.dataset.policy));
+for (const fold of document.querySelectorAll("details.fold")) fold.addEventListener("toggle", drawAll);
 let timer = 0;
 addEventListener("resize", () => {
   clearTimeout(timer);
-  timer = setTimeout(() => charts.forEach(draw), 200);
+  timer = setTimeout(drawAll, 200);
 });
+await drawAll();

@@ -5,7 +5,7 @@ Each module defines `FIGURES`, its figures by name. A new figure needs an entry 
 
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -44,19 +44,23 @@ def figure(name: str) -> "Figure":
     return importlib.import_module(module(name)).FIGURES[name]
 
 
-def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
+def draw(
+    name: str,
+    table: pl.DataFrame,
+    datasets: Sequence[str] = (),
+    methods: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Any:
     """A figure of the rows of its table, as an altair chart.
 
     Args:
         datasets: the order of the datasets; any other follows alphabetically.
-        published: the table of `published_points`, for a figure with published values. Points are drawn for the
-            methods, datasets and metrics of `table`. None: no published points.
+        methods: the blocks of the configuration by name, for a figure that compares their keys.
 
     Raises:
         ValueError: the figure can show no row of the table.
     """
     drawn = figure(name)
-    return drawn.draw(table, datasets, *([published] if drawn.published else []))
+    return drawn.draw(table, datasets, *([methods or {}] if drawn.methods else []))
 
 
 def to_json(chart: Any) -> str:

@@ -1,6 +1,6 @@
 """The course of training, and the weight of the divergence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -8,26 +8,27 @@ import polars as pl
 
 from dphrl.report.figures import theme
 from dphrl.report.headline import at_published_k, datasets_in_order, last_steps
+from dphrl.report.paper import ablation
 
 _TRAINING = (
     "Training step by step, one line for each training seed. Reward shows what was learnt; entropy that falls to"
     " zero shows that a policy has settled on one way of answering. Drawn from tables/training.parquet."
 )
-# Metrics in the order of their panels; a metric that a run lacks gets none.
+# Metrics in the order of their panels; a metric that a run lacks gets none. A title wider than a panel would widen it.
 _METRICS = {
     "reward": "Mean reward",
     "coverage_gap": "pass@8 of the rollouts less the base's, mean of 8 steps",
     "entropy": "Entropy (nats per token)",
-    "divergence": "Divergence from the base model",
+    "divergence": "Divergence from the base",
     "response_length": "Response length (tokens)",
     "grad_norm": "Gradient norm",
-    "clip_share": "Share of clipped tokens",
-    "constants": "Share of right answers that read no table",
-    "probe_correct_pef": "Share right on the probe of D_pef",
-    "probe_correct_exp": "Share right on the probe of D_exp",
-    "probe_forward_kl_pef": "Forward KL on the probe of D_pef (nats per token)",
-    "probe_forward_kl_exp": "Forward KL on the probe of D_exp (nats per token)",
-    "divergence_gradient_share": "The divergence's share of the gradient",
+    "clip_share": "Clipped tokens (share)",
+    "constants": "Right without a table (share)",
+    "probe_correct_pef": "Right on the probe of D_pef",
+    "probe_correct_exp": "Right on the probe of D_exp",
+    "probe_forward_kl_pef": "Forward KL on the probe of D_pef",
+    "probe_forward_kl_exp": "Forward KL on the probe of D_exp",
+    "divergence_gradient_share": "Divergence's part of the gradient",
 }
 # Steps of the rolling mean of the coverage gap.
 _WINDOW = 8
@@ -44,15 +45,15 @@ def draw_training(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     smooth = pl.col("value").rolling_mean(_WINDOW, min_samples=1).over("method", "seed", "metric", order_by="step")
     shown = shown.with_columns(pl.when(metric="coverage_gap").then(smooth).otherwise("value").alias("value"))
     rows = theme.with_policy(shown).with_columns(pl.col("value").round(6), title=title)
-    base, selected = theme.policy_lines(
+    base = theme.policy_lines(
         rows,
         "metric",
         alt.X("step:Q", title="step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
         alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=5), scale=alt.Scale(zero=False)),
     )
     value = [alt.Tooltip("title:N", title="metric"), alt.Tooltip("value:Q", title="value", format=".4g")]
-    line = base.mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14, filled=True)).add_params(selected)
-    line = line.encode(detail="seed:N", tooltip=[*theme.TRAINING_TOOLTIPS, *value]).properties(name="lines")
+    line = base.mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=14, filled=True))
+    line = line.encode(detail="seed:N", tooltip=[*theme.TRAINING_TOOLTIPS, *value])
     panel = alt.layer(line).properties(width=260, height=180)
     chart = theme.faceted(panel, rows, "title", "Training", 3, list(_METRICS.values()), _TRAINING)
     return chart.resolve_scale(y="independent")
@@ -78,7 +79,7 @@ def draw_steps(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     lines = trained.select("method", "seed", "dataset").unique()
     rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)])
     rows = theme.with_policy(rows).with_columns(pl.col("value", "low", "high").round(6))
-    base, selected = theme.policy_lines(
+    base = theme.policy_lines(
         rows.drop("k"),
         "method",
         alt.X("step:Q", title="training step", axis=alt.Axis(grid=False, tickMinStep=1, tickCount=6)),
@@ -89,7 +90,7 @@ def draw_steps(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         shape=theme.policy_shape(rows), tooltip=[*theme.TRAINING_TOOLTIPS, value, *theme.interval_tooltips()]
     )
     line = base.mark_line(strokeWidth=2).encode(detail="seed:N")
-    panel = alt.layer(line, point.add_params(selected)).properties(width=260, height=220)
+    panel = alt.layer(line, point).properties(width=260, height=220)
     order = datasets_in_order(rows, datasets)
     return theme.faceted(panel, rows, "dataset", f"Pass@{k} over training", 3, order, _STEPS)
 
@@ -120,7 +121,7 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)])
     rows = theme.with_policy(rows).with_columns(pl.col("mean", "pass").round(6))
     percent = alt.Axis(format="%", tickCount=5)
-    base, selected = theme.policy_lines(
+    base = theme.policy_lines(
         rows,
         "method",
         alt.X("mean:Q", title="mean accuracy", scale=alt.Scale(zero=False, nice=True), axis=percent),
@@ -132,7 +133,7 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
         shape=theme.policy_shape(rows), tooltip=[*theme.TRAINING_TOOLTIPS, *values]
     )
     line = base.mark_line(strokeWidth=1).encode(detail="seed:N", order="step:Q")
-    panel = alt.layer(line, point.add_params(selected)).properties(width=260, height=220)
+    panel = alt.layer(line, point).properties(width=260, height=220)
     order = datasets_in_order(rows, datasets)
     return theme.faceted(panel, rows, "dataset", "Coverage against mean accuracy", 3, order, _PATHS)
 
@@ -140,14 +141,19 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
 _ETA = (
     "Greedy accuracy and pass@k against the weight eta of the divergence, for methods that differ in nothing else. A"
     " line that rises in pass@k and falls in greedy accuracy trades one for the other. Bars are intervals"
-    " over questions; one point for each training seed, at its last step. Drawn from tables/ablation.parquet."
+    " over questions; one point for each training seed, at its last step. Drawn from tables/headline.parquet."
 )
 
 
-def draw_eta(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
+def draw_eta(
+    table: pl.DataFrame,
+    datasets: Sequence[str],
+    methods: Mapping[str, Mapping[str, Any]],
+) -> Any:
     """Points with intervals and lines through their means, a panel per dataset and metric."""
+    table = ablation(table, methods)
     if table.is_empty():
-        raise ValueError("figure eta: the table has no rows; it needs two methods that differ in eta alone")
+        raise ValueError("figure eta: no rows; it needs two methods that differ in eta alone")
     panels = [
         f"{dataset} · {metric}"
         for dataset in datasets_in_order(table, datasets)
@@ -157,7 +163,6 @@ def draw_eta(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.Da
         pl.col("value", "low", "high").round(6), panel=pl.format("{} · {}", "dataset", "metric")
     )
     rows = rows.filter(pl.col("panel").is_in(panels)).sort("family", "eta", "seed", "dataset", "metric")
-    rows = theme.with_published(rows, published, ["method", "dataset", "metric"])
     families = sorted(set(rows["family"]))
     base = alt.Chart(rows.drop("method")).encode(
         x=alt.X("eta:O", title="eta", axis=alt.Axis(labelAngle=0)),
@@ -175,7 +180,7 @@ def draw_eta(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.Da
     ]
     low = alt.Y("low:Q", title="share of questions", axis=alt.Axis(format="%", tickCount=5))
     rule, point = theme.interval_layers(base, points, low, [*tip, theme.SEED_TOOLTIP, *theme.interval_tooltips()])
-    drawn = theme.panel([rule, line, point], points, rows, tip).properties(width=260, height=180)
+    drawn = alt.layer(rule, line, point).properties(width=260, height=180)
     chart = theme.faceted(drawn, rows, "panel", "Weight of the divergence", 2, panels, _ETA)
     return chart.resolve_scale(y="independent")
 
@@ -192,5 +197,5 @@ FIGURES = {
     "training": theme.Figure("training", _TRAINING, draw_training),
     "steps": theme.Figure("passk", _STEPS, draw_steps),
     "paths": theme.Figure("headline", _PATHS, draw_paths),
-    "eta": theme.Figure("ablation", _ETA, draw_eta, published=True),
+    "eta": theme.Figure("headline", _ETA, draw_eta, methods=True),
 }

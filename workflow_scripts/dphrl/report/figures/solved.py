@@ -11,56 +11,40 @@ from dphrl.report.figures import theme
 from dphrl.report.headline import at_published_k, datasets_in_order, last_steps
 
 _PASSK = (
-    "Share of questions solved by at least one of k samples. A policy that wins at k = 1 and loses at large k has"
-    " narrowed: it repeats one answer where the base model had several. Thick lines are means over the training seeds,"
-    " after the last step, thin lines single trainings; bands are means of their intervals over questions."
-    " Drawn from tables/passk.parquet."
+    "Share of questions solved by at least one of k samples. A policy that wins at k = 1 and loses at large k repeats"
+    " one answer where the base had several. Thick lines are means over trainings, thin lines single trainings; bands"
+    " are intervals over questions. Drawn from tables/passk.parquet."
 )
 # The seed of rows that are means over trainings, which have seeds from 0.
 _MEAN = -1
 
 
-def draw_passk(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
+def draw_passk(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Curves with bands, a panel per dataset."""
     if table.is_empty():
         raise ValueError("figure passk: the table has no rows, so no policy was evaluated")
     means = theme.mean_over_seeds(table, "k", "value", "low", "high").with_columns(seed=pl.lit(_MEAN, pl.Int32))
     single = theme.with_policy(last_steps(table)).filter(pl.col("seed").n_unique().over("method") > 1)
     rows = pl.concat([means, single.select(means.columns).with_columns(pl.col("value").round(6))])
-    if published is not None:
-        solved = published.filter(pl.col("metric").str.starts_with("pass@"))
-        published = solved.with_columns(k=pl.col("metric").str.strip_prefix("pass@").cast(pl.Int32))
-    rows = theme.with_published(rows, published, ["method", "dataset", "k"])
     k = alt.Axis(values=rows["k"].unique().sort().to_list(), format="d", grid=False)
     percent = alt.Axis(format="%", tickCount=5)
-    base, selected = theme.policy_lines(
+    base = theme.policy_lines(
         rows,
         "method",
         alt.X("k:Q", title="k (samples per question)", scale=alt.Scale(type="log", base=2), axis=k),
         alt.Y("value:Q", title="pass@k", scale=alt.Scale(zero=False, nice=True), axis=percent),
     )
     of_mean = base.transform_filter(f"datum.seed === {_MEAN}")
-    thin = base.transform_filter(f"datum.seed !== {_MEAN}").encode(
-        detail="seed:N", opacity=alt.when(selected).then(alt.value(0.45)).otherwise(alt.value(0.05))
-    )
-    band = of_mean.mark_area().encode(
-        y=alt.Y("low:Q", title="pass@k"),
-        y2="high:Q",
-        opacity=alt.when(selected).then(alt.value(0.09)).otherwise(alt.value(0.02)),
-    )
+    thin = base.transform_filter(f"datum.seed !== {_MEAN}").encode(detail="seed:N")
+    band = of_mean.mark_area(opacity=0.09).encode(y=alt.Y("low:Q", title="pass@k"), y2="high:Q")
     value = [alt.Tooltip("k:Q", title="k"), alt.Tooltip("value:Q", title="pass@k", format=".1%")]
     points = base.encode(shape=theme.policy_shape(rows))
-    point = (
-        points.transform_filter(f"datum.seed === {_MEAN}")
-        .mark_point(filled=True, size=55)
-        .properties(name="points")
-        .add_params(selected)
-    )
+    point = points.transform_filter(f"datum.seed === {_MEAN}").mark_point(filled=True, size=55, opacity=1)
     point = point.encode(tooltip=[theme.POLICY_TOOLTIP, *value, *theme.interval_tooltips()])
     # A layer without rows would make Vega warn.
-    single_lines = [] if single.is_empty() else [thin.mark_line(strokeWidth=0.7)]
+    single_lines = [] if single.is_empty() else [thin.mark_line(strokeWidth=0.7, opacity=0.45)]
     layers = [band, *single_lines, of_mean.mark_line(strokeWidth=2), point]
-    panel = theme.panel(layers, points, rows, [theme.POLICY_TOOLTIP, *value]).properties(width=260, height=220)
+    panel = alt.layer(*layers).properties(width=260, height=220)
     return theme.faceted(panel, rows, "dataset", "Pass@k", 3, datasets_in_order(rows, datasets), _PASSK)
 
 
@@ -78,7 +62,7 @@ _LARGEST_RANK = 2
 _TITLE = "difference to base (points)"
 
 
-def draw_gap(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.DataFrame | None = None) -> Any:
+def draw_gap(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k in its dataset."""
     rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base")
     if rows.is_empty():
@@ -87,8 +71,7 @@ def draw_gap(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.Da
     rows, panels = _panels(rows)
     order = datasets_in_order(rows, datasets)
     names = rows["policy"].unique(maintain_order=True).to_list()
-    rows = theme.with_published(rows, _differences(published), ["method", "dataset", "published"], "difference")
-    base = alt.Chart(rows.drop("method", "against", *_LEFT_OUT, "published", strict=False)).encode(
+    base = alt.Chart(rows.drop("method", "against", *_LEFT_OUT, strict=False)).encode(
         x=alt.X("dataset:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         xOffset=alt.XOffset("policy:N", sort=names, scale=alt.Scale(paddingOuter=0.5)),
         color=theme.policy_colour(rows),
@@ -106,32 +89,21 @@ def draw_gap(table: pl.DataFrame, datasets: Sequence[str] = (), published: pl.Da
     ]
     seeds = alt.Tooltip("seeds:Q", title="seeds")
     layers = theme.interval_layers(base, points, low, [*tip, *theme.interval_tooltips("+.1%"), seeds])
-    drawn = theme.panel(layers, points, rows, tip).properties(width=max(90 * len(order), 200), height=220)
+    drawn = alt.layer(*layers).properties(width=max(90 * len(order), 200), height=220)
     return theme.faceted(drawn, rows, "panel", "Gap to the base model", 3, panels, _GAP)
 
 
 def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """`rows` with the columns `panel` (all metrics of one rank) and `published` (the published metric); the panels."""
+    """`rows` with the column `panel`, all metrics of one rank; the panels."""
     metric, family = pl.col("metric"), pl.col("metric").str.split("@").list.first()
     ranked = rows.with_columns(family=family, k=metric.str.extract(r"@(\d+)$").cast(pl.Int32)).with_columns(
         rank=pl.col("k").rank("dense", descending=True).over("dataset", "family")
     )
     ranked = ranked.filter(pl.col("rank") <= _LARGEST_RANK)
     panel = metric.sort_by("k").unique(maintain_order=True).str.join(", ").over("family", "rank")
-    published = pl.when(family == "mean").then(family).otherwise("metric")
-    panelled = ranked.with_columns(panel=panel, published=published)
+    panelled = ranked.with_columns(panel=panel)
     panels = panelled.unique(["family", "rank"]).sort("family", "rank", descending=[False, True])["panel"]
     return panelled.drop("family", "k", "rank"), panels.to_list()
-
-
-def _differences(published: pl.DataFrame | None) -> pl.DataFrame | None:
-    """Published values minus the values of the published base."""
-    if published is None:
-        return None
-    keys = ["dataset", "metric"]
-    base = published.filter(method="base").select(*keys, base="value")
-    pairs = published.filter(pl.col("method") != "base").join(base, on=keys, maintain_order="left")
-    return pairs.select("method", "dataset", published="metric", difference=pl.col("value") - pl.col("base"))
 
 
 _KEEP_EXPLORE = (
@@ -187,7 +159,7 @@ def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
 
 
 FIGURES = {
-    "passk": theme.Figure("passk", _PASSK, draw_passk, published=True),
-    "gap": theme.Figure("comparisons", _GAP, draw_gap, published=True),
+    "passk": theme.Figure("passk", _PASSK, draw_passk),
+    "gap": theme.Figure("comparisons", _GAP, draw_gap),
     "keep_explore": theme.Figure("keep_explore", _KEEP_EXPLORE, draw_keep_explore),
 }

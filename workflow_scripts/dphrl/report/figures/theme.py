@@ -1,4 +1,4 @@
-"""The common parts of all figures: colours and shapes, tooltips, layers, published points, and the chart theme."""
+"""The common parts of all figures: colours and shapes, tooltips, layers, and the chart theme."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.evaluation.methods import METHODS, in_order, label
+from dphrl.evaluation.methods import colours, in_order, label
 from dphrl.report.headline import last_steps
 
-# Of methods that evaluation/methods.py does not name.
-_FURTHER = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
 # Paul Tol's bright scheme, for anything but policies; the style "other" is grey and always last.
 _BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
-_PUBLISHED = "published (arXiv 2509.07430)"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 POLICY_TOOLTIP = alt.Tooltip("policy:N", title="policy")
@@ -32,15 +29,14 @@ class Figure:
     Attributes:
         table: name of the table that it draws.
         caption: its subject, and the file of the table.
-        draw: function of the table and the order of the datasets; with `published` also of `published_points` or None.
-            It raises ValueError for a table without a row to show.
-        published: whether published values can be shown.
+        draw: function of the table and the order of the datasets; with `methods` also of the methods of the
+            configuration. It raises ValueError for a table without a row to show.
     """
 
     table: str
     caption: str
     draw: Callable[..., Any]
-    published: bool = False
+    methods: bool = False
 
 
 def with_policy(table: pl.DataFrame) -> pl.DataFrame:
@@ -64,10 +60,7 @@ def policy_axis(table: pl.DataFrame) -> alt.Y:
 
 def policy_colour(table: pl.DataFrame) -> alt.Color:
     """Colour of each label in `policy`: the same in every figure."""
-    methods = in_order(table["method"])
-    other_colours = dict(zip((name for name in methods if name not in METHODS), cycle(_FURTHER), strict=False))
-    colours = [METHODS[name].colour if name in METHODS else other_colours[name] for name in methods]
-    return colour("policy", _labels(table), colours)
+    return colour("policy", _labels(table), list(colours(table["method"]).values()))
 
 
 def policy_shape(table: pl.DataFrame) -> alt.Shape:
@@ -79,9 +72,9 @@ def _labels(table: pl.DataFrame) -> list[str]:
     return [label(name) for name in in_order(table["method"])]
 
 
-def colour(field: str, names: Sequence[str], colours: Sequence[str] = _BRIGHT) -> alt.Color:
+def colour(field: str, names: Sequence[str], chosen: Sequence[str] = _BRIGHT) -> alt.Color:
     """Colour of each of the values `names` of a column; the last ones share colours if there are too few."""
-    scale = alt.Scale(domain=names, range=list(islice(cycle(colours), len(names))))
+    scale = alt.Scale(domain=names, range=list(islice(cycle(chosen), len(names))))
     return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
 
 
@@ -109,15 +102,9 @@ def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:
     return [alt.Tooltip("low:Q", title="from", format=number), alt.Tooltip("high:Q", title="to", format=number)]
 
 
-def policy_lines(rows: pl.DataFrame, unused: str, x: alt.X, y: alt.Y) -> tuple[alt.Chart, alt.Parameter]:
-    """A chart without marks of a line for each policy, from `rows` without the column `unused`.
-
-    A click on a legend entry selects its policy. This selection is the second value: add it to one of the marks.
-    """
-    selected = alt.selection_point(name="highlight", fields=["policy"], bind="legend")
-    opacity = alt.when(selected).then(alt.value(1.0)).otherwise(alt.value(0.12))
-    chart = alt.Chart(rows.drop(unused))
-    return chart.encode(x=x, y=y, color=policy_colour(rows), opacity=opacity), selected
+def policy_lines(rows: pl.DataFrame, unused: str, x: alt.X, y: alt.Y) -> alt.Chart:
+    """A chart without marks of a line for each policy, from `rows` without the column `unused`."""
+    return alt.Chart(rows.drop(unused)).encode(x=x, y=y, color=policy_colour(rows))
 
 
 def interval_layers(base: alt.Chart, points: alt.Chart, low: Any, tooltip: Any, size: int = 60) -> list[alt.Chart]:
@@ -134,51 +121,6 @@ def interval_layers(base: alt.Chart, points: alt.Chart, low: Any, tooltip: Any, 
     return [rule, points.mark_point(filled=True, size=size, opacity=1).encode(tooltip=tooltip)]
 
 
-def with_published(
-    rows: pl.DataFrame, published: pl.DataFrame | None, keys: Sequence[str], value: str = "value"
-) -> pl.DataFrame:
-    """`rows`, followed by the published values that have a counterpart in them.
-
-    Args:
-        rows: with `keys`, `value`, low and high.
-        published: `keys` and `value`; None: there are none.
-
-    Returns:
-        The columns of `rows`; with published values also `source` str, which is null in `rows`. Interval
-        and seed of a published row are null. It takes all other columns from its counterpart.
-    """
-    if published is None:
-        return rows
-    unpublished = [name for name in ("seed", "low", "high") if name in rows.columns]
-    counterparts = rows.unique(keys, keep="first", maintain_order=True).drop(value, *unpublished)
-    matched = counterparts.join(published.select(*keys, pl.col(value).round(6)), on=keys, maintain_order="left")
-    if matched.is_empty():
-        return rows
-    return pl.concat([rows, matched.with_columns(source=pl.lit(_PUBLISHED))], how="diagonal_relaxed")
-
-
-def panel(
-    layers: Sequence[alt.Chart], points: alt.Chart, rows: pl.DataFrame, tooltip: Sequence[alt.Tooltip]
-) -> alt.LayerChart | alt.FacetChart:
-    """`layers` over each other; where `with_published` found published values, with hollow points for them.
-
-    Args:
-        points: a chart of `rows` with the position and colour of a point.
-        tooltip: of the published points.
-    """
-    if "source" not in rows.columns:
-        return alt.layer(*layers)
-    legend = alt.Legend(title=None, orient="bottom", symbolFillColor="transparent", symbolStrokeColor="#20242c")
-    # The dash pattern is a solid line: it exists for its legend, which explains the hollow points. Points of this run
-    # get size 0 instead of being filtered out: a panel without published values would have no data for its axis.
-    hollow = points.mark_point(filled=False, strokeWidth=1.6, opacity=1).encode(
-        size=alt.when("datum.source").then(alt.value(120)).otherwise(alt.value(0)),
-        strokeDash=alt.StrokeDash("source:N", scale=alt.Scale(domain=[_PUBLISHED], range=[[1, 0]]), legend=legend),
-        tooltip=[alt.Tooltip("source:N"), *tooltip],
-    )
-    return alt.layer(*(layer.transform_filter("!datum.source") for layer in layers), hollow)
-
-
 def faceted(
     panel: Any, rows: pl.DataFrame, by: str, title: str, columns: int, order: Sequence[str], caption: str
 ) -> Any:
@@ -189,14 +131,12 @@ def faceted(
     Args:
         columns: how many panels are in a row, at most.
         order: the values of `by` in their order; values that do not occur in `rows` get no panel.
-        caption: the text for a screen reader; published points in `rows` add a note on them.
+        caption: the text for a screen reader.
     """
     shown = [value for value in order if value in set(rows[by])]
     header = alt.Header(title=None, labelFontSize=13, labelFontWeight="bold", labelAnchor="start", labelPadding=6)
     facets = alt.Facet(f"{by}:N", header=header, sort=shown)
     chart = panel.facet(facet=facets, columns=min(columns, len(shown)), title=title)
-    if "source" in rows.columns:
-        caption = f"{caption} Hollow points: {_PUBLISHED}."
     ink, muted, line = "#20242c", "#565d69", "#e3e6ea"
     return chart.properties(description=caption, background="white", padding=8).configure(
         font="Helvetica, Arial, sans-serif",

@@ -1,0 +1,61 @@
+"""The tables of the page below its first screen."""
+
+import polars as pl
+import pytest
+
+from dphrl.report.counts import Prepared, count_rows
+from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, variety_table
+from dphrl.store.catalogue import SCHEMAS
+
+GRPO = [("grpo", seed, 40, "d") for seed in (1, 2)]
+RAREFIED = [(*key, "styles", m, 40, m / 2 + key[1] / 10, 0.0, 9.0) for key in GRPO for m in (2, 4, 8)]
+RAREFIED += [("base", 0, 0, "d", "styles", 4, 40, 1.5, 1.0, 2.0), (*GRPO[0], "answers", 2, 40, 1.0, 1.0, 1.0)]
+
+
+def test_diagnoses_are_in_the_order_of_the_sets_and_of_the_methods() -> None:
+    said = [
+        (dataset, method, "COLLAPSED", 8, -0.2, -0.3, -0.1, f"{method} on {dataset}")
+        for dataset, method in (("a", "dph_f"), ("a", "grpo"), ("z", "grpo"))
+    ]
+    (table,) = diagnoses(SCHEMAS["collapse"].frame(said), ["z", "a"])
+    assert [row[2] for row in table.rows] == ["grpo on z", "grpo on a", "dph_f on a"]
+    assert diagnoses(SCHEMAS["collapse"].frame(), []) == []
+
+
+def test_a_policy_that_is_drawn_hotter_has_a_row_for_each_temperature() -> None:
+    drawn = [("d", "grpo", t, 8, 0.7, -0.1, -0.2, 0.0, t > 1.5, True, 0.01, -0.02, 0.04) for t in (1.3, 1.6)]
+    (table,) = hotter_table(SCHEMAS["hotter"].frame(drawn))
+    assert [row[2:] for row in table.rows] == [
+        ("1.3", "pass@8 70.0 %", "-10.0 [-20.0, +0.0]", "not chosen"),
+        ("1.6", "pass@8 70.0 %", "-10.0 [-20.0, +0.0]", "recovers: +1.0 [-2.0, +4.0]"),
+    ]
+
+
+def test_variety_is_shown_for_one_number_of_right_answers_as_means_over_trainings() -> None:
+    (table,) = variety_table(SCHEMAS["rarefied"].frame(RAREFIED), ["d"])
+    assert table.heads == ["", "Base", "GRPO"]
+    assert table.rows == [[("d: styles", "of 4 right answers to each of 40 questions"), "1.50", "2.15"]]
+
+
+def test_every_row_of_a_dataset_is_accounted_for() -> None:
+    prepared = Prepared(
+        pl.DataFrame({"prompt_id": ["a", "b", "c"]}),
+        pl.DataFrame({"reason": ["duplicate", "duplicate", "malformed"]}),
+        pl.DataFrame({"kept": [True, True, False], "reason": [None, "order-ambiguous", "empty"]}),
+    )
+    shared = pl.DataFrame({"dataset": ["test", "questions"], "kind": ["exact", "normalised"]})
+    data = count_rows({"questions": prepared}, shared)
+    (row,) = data.rows(named=True)
+    assert row["rows"] == row["prompts"] + row["duplicate"] + row["overlong"] + row["malformed"] == 6
+    (cells,) = data_table(data).rows
+    found = "1 empty, 1 order ambiguous"
+    assert cells == ["questions", "6", "3", "2", "2 duplicate, 1 malformed", found, "1 normalised"]
+
+
+def test_the_seconds_of_a_stage_count_no_part_twice_and_shares_add_up() -> None:
+    rows = [("imports", 2.0, None), ("total", 4.0, None), ("generate", 3.0, 300)]
+    frame = pl.DataFrame(rows, schema=["part", "seconds", "tokens"], orient="row").with_columns(max_rss_mib=1.0)
+    first, second = costs({"scores_of_samples": frame, "trainings": pl.concat([frame, frame])})
+    assert (first["name"], first["seconds"], second["seconds"]) == ("Scores of samples", 6.0, 12.0)
+    assert (first["speed"], second["speed"]) == ("100", "100")
+    assert (second["start"], second["start"] + second["share"]) == (pytest.approx(100 / 3), pytest.approx(100))

@@ -1,0 +1,109 @@
+"""A page for each evaluation set with its questions, and the responses and verdicts of each policy."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from dphrl.config.blocks.evaluation import SamplesConfig
+from dphrl.report.render import render
+from dphrl.text import visible
+
+_KEY = ("prompt_id", "sample_index")
+_MEGABYTE = 10**6
+
+
+def sample_page(
+    run: str,
+    dataset: str,
+    prompts: str,
+    gold: str,
+    rollouts: Mapping[str, Sequence[str]],
+    verdicts: Mapping[str, Sequence[str]],
+    limits: SamplesConfig,
+) -> str:
+    """The page of one evaluation set. Any text may be hostile: the page holds it as JSON and shows it as text.
+
+    Args:
+        prompts, gold: files of the tables "prompts" and "gold"; questions without a kept gold are left out.
+        rollouts, verdicts: their shards by the label of the policy; the first policy is the base.
+        limits: how much text the page holds.
+    """
+    last, most = _last_sample([path for shards in rollouts.values() for path in shards], limits)
+    questions = _questions(prompts, gold, limits)
+    answers = [_answers(rollouts[policy], verdicts[policy], last, limits) for policy in rollouts]
+    for question in questions:
+        question["answers"] = [of_policy.get(question["id"], _NONE) for of_policy in answers]
+    return render(
+        "samples.html.j2",
+        title=f"{dataset}: questions and responses",
+        lead=f"Run {run}: {len(questions):,} questions, {len(rollouts)} policies.",
+        data={"policies": list(rollouts), "questions": questions},
+        left_out=most - last,
+        samples=last + 1,
+        characters=limits.characters,
+    )
+
+
+_NONE: Mapping[str, Any] = {"right": 0, "samples": 0, "responses": []}
+
+
+def _last_sample(rollouts: Sequence[str], limits: SamplesConfig) -> tuple[int, int]:
+    """The largest index of a sample up to which the text of all policies fits on the page, and the largest of all."""
+    length = pl.col("text").str.len_bytes().clip(upper_bound=limits.characters).sum()
+    lengths = pl.scan_parquet(list(rollouts)).group_by("sample_index").agg(length).sort("sample_index").collect()
+    indices, fit = lengths["sample_index"], lengths["text"].cum_sum() <= limits.megabytes * _MEGABYTE
+    return indices[max(0, fit.sum() - 1)], indices[-1]
+
+
+def _questions(prompts: str, gold: str, limits: SamplesConfig) -> list[dict[str, Any]]:
+    """Id, messages as (role, text), and gold answer of each question, in the order of the prompts."""
+    kept = pl.scan_parquet(gold).filter("kept").select("prompt_id", "ground_truth")
+    rows = pl.scan_parquet(prompts).select("prompt_id", "messages").join(kept, on="prompt_id", maintain_order="left")
+    return [
+        {
+            "id": key,
+            "messages": [[message["role"], _shown(message["content"], limits)] for message in json.loads(messages)],
+            "gold": _shown(_gold(truth), limits),
+        }
+        for key, messages, truth in rows.collect().iter_rows()
+    ]
+
+
+def _answers(
+    rollouts: Sequence[str], verdicts: Sequence[str], last: int, limits: SamplesConfig
+) -> dict[str, dict[str, Any]]:
+    """By question: right samples, all samples, and the different responses up to index `last` with how often each came.
+
+    The greedy response, with index -1, is no sample.
+    """
+    judged = pl.scan_parquet(list(verdicts)).select(*_KEY, "verdict", "correct", "detail")
+    sampled = pl.col("sample_index") >= 0
+    counts = judged.filter(sampled).group_by("prompt_id").agg(pl.col("correct").sum(), pl.len()).collect()
+    answers: dict[str, dict[str, Any]] = {
+        key: {"right": right, "samples": samples, "responses": []} for key, right, samples in counts.iter_rows()
+    }
+    texts = pl.scan_parquet(list(rollouts)).select(*_KEY, "text").filter(pl.col("sample_index") <= last)
+    alike = ["prompt_id", "greedy", "verdict", "detail", "text"]
+    responses = texts.join(judged, on=_KEY).with_columns(greedy=~sampled).group_by(alike)
+    places = responses.agg(times=pl.len(), first=pl.col("sample_index").min()).sort("prompt_id", "first")
+    for key, greedy, verdict, reason, text, times, _ in places.collect().iter_rows():
+        response = {"verdict": verdict, "reason": _shown(reason or "", limits), "text": _shown(text, limits)}
+        of_question = answers.setdefault(key, {"right": 0, "samples": 0, "responses": []})
+        of_question["responses"].append({"greedy": greedy, "times": times, **response})
+    return answers
+
+
+def _gold(truth: str) -> str:
+    fields = json.loads(truth)
+    answer = next((fields[name] for name in ("gold_sql", "answer") if name in fields), fields)
+    return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+
+
+def _shown(text: str, limits: SamplesConfig) -> str:
+    left_out = len(text) - limits.characters
+    if left_out > 0:
+        half = limits.characters // 2
+        text = f"{text[:half]}\n[{left_out:,} characters left out]\n{text[left_out + half :]}"
+    return visible(text.replace("\r\n", "\n"))
