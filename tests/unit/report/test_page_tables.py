@@ -56,6 +56,6 @@ def test_the_seconds_of_a_stage_count_no_part_twice_and_shares_add_up() -> None:
     rows = [("imports", 2.0, None), ("total", 4.0, None), ("generate", 3.0, 300)]
     frame = pl.DataFrame(rows, schema=["part", "seconds", "tokens"], orient="row").with_columns(max_rss_mib=1.0)
     first, second = costs({"scores_of_samples": frame, "trainings": pl.concat([frame, frame])})
-    assert (first["name"], first["seconds"], second["seconds"]) == ("Scores of samples", 6.0, 12.0)
-    assert (first["speed"], second["speed"]) == ("100", "100")
-    assert (second["start"], second["start"] + second["share"]) == (pytest.approx(100 / 3), pytest.approx(100))
+    assert (first.name, first.seconds, second.seconds) == ("Scores of samples", 6.0, 12.0)
+    assert (first.speed, second.speed) == ("100", "100")
+    assert (second.start, second.start + second.share) == (pytest.approx(100 / 3), pytest.approx(100))

@@ -8,7 +8,7 @@ import polars as pl
 from dphrl.evaluation.claims import SUPPORTED, UNDECIDED, VERDICTS
 from dphrl.evaluation.interval import FEWEST_CLUSTERS
 from dphrl.report.headline import difference_text, in_words, interval_text, value_text
-from dphrl.report.text_tables import Table
+from dphrl.report.text_tables import Cell, Table
 from dphrl.text import probability
 
 _TITLES = {True: ("Primary endpoints", "Holm"), False: ("Other claims", "Benjamini and Hochberg")}
@@ -49,10 +49,10 @@ def _heads(several: bool) -> list[str]:
 def _row(row: dict[str, Any], several: bool) -> list[Any]:
     where = row["dataset"] if row["level"] is None else f"{row['dataset']}, {row['level']}"
     each = ", ".join(difference_text(row["metric"], value) for value in row["trainings"] or [])
-    chance = probability(row["p_corrected"]) if row["seeds"] > 1 else "-"
-    if row["p_permutation"] is not None:
-        chance = (chance, f"trainings permuted, one test: {probability(row['p_permutation'])}")
-    of_trainings = [chance, each or "-"] if several else []
+    corrected = probability(row["p_corrected"]) if row["seeds"] > 1 else "-"
+    permuted = row["p_permutation"]
+    note = "" if permuted is None else f"trainings permuted, one test: {probability(permuted)}"
+    of_trainings: list[Cell] = [(corrected, note), each or "-"] if several else []
     measured, _, interval = interval_text(row).partition(" ")
     if row["of_trainings"] is not None:
         parts = (value_text(row["metric"], row[part]) for part in ("of_trainings", "of_questions"))

@@ -62,11 +62,11 @@ def overview(tables: Mapping[str, pl.DataFrame], dataset: str) -> Overview:
     Args:
         tables: headline, passk, keep_explore and collapse.
     """
-    headline, passk, kept, collapse = (
-        last_steps(tables[name].filter(dataset=dataset)) if name != "collapse" else tables[name].filter(dataset=dataset)
-        for name in ("headline", "passk", "keep_explore", "collapse")
+    collapse = tables["collapse"].filter(dataset=dataset)
+    headline, passk, kept = (
+        last_steps(tables[name].filter(dataset=dataset)) for name in ("headline", "passk", "keep_explore")
     )
-    k: int = collapse["k"][0] if collapse.height else passk["k"].max()
+    k: int = collapse["k"][0] if collapse.height else passk["k"].sort()[-1]
     solved, kept = passk.filter(k=k), kept.filter(k=k)
     results = [
         _result(method, colour, headline, solved, kept, collapse)
@@ -87,12 +87,12 @@ def _result(
     if solved.height == 1:
         ends = interval(solved.select("low", "high").row(0), percent)
     else:
-        ends = f"{percent(solved['value'].min())} to {percent(solved['value'].max())}"
+        lowest, *_, highest = solved["value"].sort()
+        ends = f"{percent(lowest)} to {percent(highest)}"
     row: dict[str, Any] = judged.row(0, named=True) if judged.height else {}
     difference = f"{points(row['difference'])} {interval((row['low'], row['high']))}" if row else ""
     trainings = str(solved["seed"].n_unique()) if solved["step"].max() or solved["seed"].max() else "-"
-    shares = (_mean(values) for values in (accuracy, solved["value"], keeps))
-    accurate, solves, keeping = shares
+    accurate, solves, keeping = (_mean(values) for values in (accuracy, solved["value"], keeps))
     word = row.get("word", "")
     return PolicyResult(method, label(method), accurate, solves, ends, keeping, word, difference, trainings, colour)
 

@@ -1,7 +1,7 @@
 """The tables of the page below its first screen."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -76,7 +76,7 @@ def variety_table(rarefied: pl.DataFrame, order: Sequence[str]) -> list[Table]:
         values="value",
         aggregate_function="mean",
     )
-    rows = [
+    rows: list[Sequence[Cell]] = [
         [
             (f"{dataset}: {classes}", f"of {m} right answers to each of {prompts:,} questions"),
             *("-" if mean is None else f"{mean:.2f}" for mean in values),
@@ -126,23 +126,40 @@ def _counted(row: Mapping[str, Any], names: Iterable[str]) -> str:
 _WHOLE: Final = ("imports", "total")
 
 
-def costs(timings: Mapping[str, pl.DataFrame]) -> list[dict[str, Any]]:
-    """Seconds, share of all in per cent, tokens per second and largest memory of each stage, in the order of the run.
+class StageCost(NamedTuple):
+    """The cost of a stage: seconds, where it starts and how long it is on a bar of 100, tokens per second, MiB."""
+
+    name: str
+    seconds: float
+    start: float
+    share: float
+    speed: str
+    memory: float
+
+
+def costs(timings: Mapping[str, pl.DataFrame]) -> list[StageCost]:
+    """The cost of each stage in the order of the run.
 
     Args:
-        timings: by the name of the stage: part, seconds, tokens (null if none), max_rss_mib of its jobs.
+        timings: by the name of the stage (`scores_of_samples`): part, seconds, tokens (null if none) and max_rss_mib of
+            its jobs.
     """
-    stages = []
-    for name, frame in timings.items():
-        timed = frame.filter(pl.col("tokens").is_not_null())
-        tokens, seconds = timed["tokens"].sum(), timed["seconds"].sum()
-        whole = frame.filter(pl.col("part").is_in(_WHOLE))["seconds"].sum()
-        speed = f"{tokens / seconds:,.0f}" if seconds else "-"
-        words = name.replace("_", " ").capitalize()
-        stages.append({"name": words, "seconds": whole, "speed": speed, "memory": frame["max_rss_mib"].max() or 0.0})
-    every = sum(stage["seconds"] for stage in stages) or 1.0
-    start = 0.0
-    for stage in stages:
-        stage["share"], stage["start"] = 100 * stage["seconds"] / every, start
-        start += stage["share"]
-    return stages
+    seconds, timed = pl.col("seconds"), pl.col("tokens").is_not_null()
+    sums = pl.DataFrame(
+        frame.select(
+            whole=seconds.filter(pl.col("part").is_in(_WHOLE)).sum(),
+            speed=pl.col("tokens").sum() / seconds.filter(timed).sum(),
+            memory=pl.col("max_rss_mib").max().fill_null(0.0),
+        ).row(0, named=True)
+        for frame in timings.values()
+    )
+    if sums.is_empty():
+        return []
+    share = 100 * pl.col("whole") / pl.col("whole").sum()
+    placed = sums.select("whole", (share.cum_sum() - share).alias("start"), share.alias("share"), "speed", "memory")
+    return [
+        StageCost(
+            name.replace("_", " ").capitalize(), whole, start, part, f"{speed:,.0f}" if speed > 0 else "-", memory
+        )
+        for name, (whole, start, part, speed, memory) in zip(timings, placed.iter_rows(), strict=True)
+    ]

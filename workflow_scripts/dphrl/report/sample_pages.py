@@ -53,8 +53,9 @@ def _last_sample(rollouts: Sequence[str], limits: SamplesConfig) -> tuple[int, i
     """The largest index of a sample up to which the text of all policies fits on the page, and the largest of all."""
     length = pl.col("text").str.len_bytes().clip(upper_bound=limits.characters).sum()
     lengths = pl.scan_parquet(list(rollouts)).group_by("sample_index").agg(length).sort("sample_index").collect()
-    indices, fit = lengths["sample_index"], lengths["text"].cum_sum() <= limits.megabytes * _MEGABYTE
-    return indices[max(0, fit.sum() - 1)], indices[-1]
+    indices = lengths["sample_index"].to_list()
+    fit = lengths.filter(pl.col("text").cum_sum() <= limits.megabytes * _MEGABYTE).height
+    return indices[max(0, fit - 1)], indices[-1]
 
 
 def _questions(prompts: str, gold: str, limits: SamplesConfig) -> list[dict[str, Any]]:
