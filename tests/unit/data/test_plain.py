@@ -54,7 +54,7 @@ def test_a_field_without_a_value_in_the_first_row_is_read(tmp_path: Path) -> Non
 
 
 def test_ids_are_equal_as_floats_and_in_both_forms_of_unicode(tmp_path: Path) -> None:
-    rows = [{"id": key, "correct": True} for key in (0, 0.0, "0", "caf\u00e9", "cafe\u0301")]
+    rows: list[dict[str, Any]] = [{"id": key, "correct": True} for key in (0, 0.0, "0", "caf\u00e9", "cafe\u0301")]
     assert list(right(lines(tmp_path / "a.jsonl", *rows))) == ["0", "caf\u00e9"]
     asked = [{"question": text, "text": "t"} for text in ("caf\u00e9", "cafe\u0301")]
     assert read_samples(lines(tmp_path / "b.jsonl", *asked)).rows["question_id"].n_unique() == 1
