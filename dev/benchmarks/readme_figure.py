@@ -5,6 +5,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -58,7 +59,7 @@ def draw(points: pl.DataFrame) -> alt.LayerChart:
     names = alt.Chart(labels(points)).mark_text(align="left", dx=10, fontSize=15, fontWeight="bold")
     names = names.encode(x, alt.Y("place:Q", title="questions solved"), colour, text="text:N")
     chart = alt.layer(lines, names).properties(width=640, height=280, background="white", padding=10)
-    font = {
+    font: dict[str, Any] = {
         "labelColor": MUTED,
         "titleColor": INK,
         "labelFontSize": 13,
