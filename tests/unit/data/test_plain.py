@@ -105,7 +105,7 @@ def test_names_of_the_user_lead_into_nested_objects(tmp_path: Path) -> None:
     assert found.rows["correct"].to_list() == [True, False]
 
 
-RECIPES = {
+RECIPES: dict[str, dict[str, Any]] = {
     "lighteval": {
         "doc": {"query": "2 + 2?", "choices": ["4"], "gold_index": 0, "id": "0"},
         "model_response": {"text": ["it is 4"], "input": "2 + 2?"},
