@@ -42,11 +42,11 @@ def measured(ours: Floats, theirs: Floats) -> Population:
         random, truth = np.random.default_rng(size), float(ours.mean() - theirs.mean())
         while True:
             asked = random.integers(0, ours.shape[1], ours.shape[1])
-            rows = (
+            drawn, against = (
                 values[random.integers(0, len(values), number)][:, asked]
                 for values, number in ((ours, size), (theirs, min(size, len(theirs))))
             )
-            yield Run(*rows, truth, float(ours[random.integers(0, len(ours))].mean() - theirs.mean()))
+            yield Run(drawn, against, truth, float(ours[random.integers(0, len(ours))].mean() - theirs.mean()))
 
     return runs
 

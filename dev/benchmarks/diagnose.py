@@ -5,14 +5,19 @@ turn, and the diagnosis at the default K. Numbers are per cent of draws. Cells d
 `--cell` (a piece of its name) run some of them.
 
 equal        two draws of one model, with answers of several kinds: every loss and NARROWED is false
+notations    two draws of one model; the base writes its answers in three notations: NARROWED is false
+small        a true loss of 2.2 points: a loss is no finding
 margin       a true loss of exactly the margin: NOT COLLAPSED is false
-power        a true loss of 5 and 10 points
+power        a true loss of 5, 7.8 and 10 points
+files        equal models; wrong samples of the base that count as right, questions under two ids, samples twice:
+             a loss is false
 groups       equal models on 11 databases or on pairs of paraphrases: a loss is false; also without the groups
 guesses      equal ability, the tuned model guesses one answer where the base guesses many; and a true loss
 chosen       equal models on questions that these samples chose; honest files, where the alarm is false
-checkpoints  20 equal models: exit status 3 is false
+checkpoints  20 equal models: exit status 3 is false; with a loss of the margin NOT COLLAPSED of the best is false
 words        narrowed, proportional, both, harder on hard questions: the share of each word
-hotter       a loss of the margin at every temperature: SHARPENED is false; a loss that one temperature recovers
+hotter       a loss of the margin at every temperature, or a tenth of the questions that is lost there while others are
+             gained: SHARPENED is false; a loss that one temperature recovers
 refusals     a true loss of 5 and 10 points: the share that has a diagnosis before any refusal and after each
 """
 
@@ -40,6 +45,7 @@ from dphrl.evaluation.diagnosis import (
     varied,
 )
 from dphrl.evaluation.doubts import guessed, look_chosen
+from dphrl.evaluation.per_prompt import skeleton
 from dphrl.evaluation.study import Policy, PolicyKey
 
 Floats = NDArray[np.float64]
@@ -137,11 +143,41 @@ def equal(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     yield diagnosis(*pair, variety=varied(pair[0], pair[1:], "skeletons")).word
 
 
+def notations(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    """Every solution is one sum; the base writes the half in three notations, the tuned model in one."""
+    before, pair = rates("mixed", random, cell.questions), []
+    for written in (("\\frac{1}{2}", "0.5", "1/2"), ("1/2",)):
+        texts = [f"4 + 3 = 7, so \\boxed{{{answer}}}" for answer in written]
+        classes = pl.Series(texts).to_frame("text").select(skeleton(pl.col("text")).rank("dense")).to_series()
+        ways = classes.to_numpy().astype(np.int64)[random.integers(0, len(written), (cell.questions, n))] - 1
+        pair.append(policy(draw(random, before, n), ways))
+    yield diagnosis(*pair, variety=varied(pair[0], pair[1:], "skeletons")).word
+
+
 def lower(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     before = rates(cell.kind, random, cell.questions)
     after = lowered(before, cell.kind, cell.loss, diagnosis_k(np.array([n])), some, random)
     base, tuned = policy(draw(random, before, n)), policy(draw(random, after, n))
     yield diagnosis(base, tuned).word
+
+
+def files(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
+    """Faults of files, of mixed kind."""
+    fault, _, percent = cell.kind.partition(": ")
+    number = cell.questions // 2 if fault == "two ids" else cell.questions
+    before = rates("mixed", random, number)
+    base, tuned = draw(random, before, n), draw(random, before, n)
+    if fault == "wrong samples that count":
+        base |= random.random(base.shape) < float(percent) / 100.0
+    if fault == "two ids":
+        base, tuned = np.tile(base, (2, 1)), np.tile(tuned, (2, 1))
+    if fault == "samples twice":
+        tuned = np.hstack([tuned[:, : n // 2]] * 2)
+        base = np.hstack([base[:, : n // 2]] * 2) if percent == "both" else base
+    judged = diagnosis(policy(base), policy(tuned))
+    yield judged.word
+    if judged.word in LOSSES and not judged.tips:
+        yield "a loss without a doubt"
 
 
 def groups(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
@@ -192,10 +228,13 @@ def chosen(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
 
 
 def checkpoints(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
-    before = rates(cell.kind, random, cell.questions)
+    """20 models with one loss: the exit status of all, and the word of the best by pass@K."""
+    before, k = rates(cell.kind, random, cell.questions), diagnosis_k(np.array([n]))
     base = policy(draw(random, before, n))
-    diagnoses = [diagnosis(base, policy(draw(random, before, n))) for _ in range(20)]
+    after = (lowered(before, cell.kind, cell.loss, k, some, random) for _ in range(20))
+    diagnoses = [diagnosis(base, policy(draw(random, rates_after, n))) for rates_after in after]
     yield f"exit {together(diagnoses)[1]}"
+    yield f"best: {max(diagnoses, key=lambda each: each.coverage.value).word}"
     if any(EXIT[each.word] == EXIT["COLLAPSED"] for each in diagnoses):
         yield "some diagnosis is a loss"
 
@@ -244,15 +283,36 @@ def hot(cell: Cell, random: Random, n: int, some: bool) -> Iterator[str]:
     # Accuracy is not lost: the questions that remain are solved more often.
     sharp = np.where(sharp > 0, np.minimum(1.0, 1.5 * sharp + 0.2), 0.0)
     loss = 0.0 if cell.kind == "recovered" else MARGIN
-    files = {f"T{t}": [policy(draw(random, lowered(before, "mixed", loss, k, t == 1, random), n))] for t in range(3)}
+    drawn = {f"T{t}": lowered(before, "mixed", loss, k, t == 1, random) for t in range(3)}
+    if cell.kind == "a tenth lost":
+        lost = random.random(cell.questions) < 0.1
+        drawn = dict.fromkeys(drawn, np.where(lost, 0.0, np.maximum(before, 0.3)))
+        sharp = np.where(lost, 0.0, sharp)
+    files = {name: [policy(draw(random, rates_there, n))] for name, rates_there in drawn.items()}
     base = policy(draw(random, before, n))
     yield hotter(diagnosis(base, policy(draw(random, sharp, n))), base, files, int(random.integers(2**31))).word
 
 
 PARTS: dict[str, tuple[Callable[[Cell, Random, int, bool], Iterator[str]], list[Cell]]] = {
     "equal": (equal, [Cell("equal", kind, q) for kind in (*SHAPES, "mixed") for q in (50, *NUMBERS)]),
+    "notations": (notations, [Cell("notations", "three notations", q) for q in NUMBERS]),
+    "small": (lower, [Cell("small", kind, q, 0.022) for kind in MIXED for q in NUMBERS]),
+    "files": (
+        files,
+        [
+            Cell("files", kind, q)
+            for kind in (
+                "wrong samples that count: 0.5",
+                "wrong samples that count: 1",
+                "two ids",
+                "samples twice: both",
+                "samples twice: tuned",
+            )
+            for q in NUMBERS
+        ],
+    ),
     "margin": (lower, [Cell("margin", kind, q, MARGIN) for kind in MIXED for q in NUMBERS]),
-    "power": (lower, [Cell("power", kind, q, loss) for kind in SHAPES for q in NUMBERS for loss in (0.05, 0.1)]),
+    "power": (lower, [Cell("power", kind, q, loss) for kind in SHAPES for q in NUMBERS for loss in (0.05, 0.078, 0.1)]),
     "groups": (groups, [Cell("groups", kind, q) for kind in ("11 databases", "paraphrases") for q in (130, 300, 600)]),
     "guesses": (
         guesses,
@@ -271,12 +331,18 @@ PARTS: dict[str, tuple[Callable[[Cell, Random, int, bool], Iterator[str]], list[
             for q in (30, 100, 300, 1000)
         ],
     ),
-    "checkpoints": (checkpoints, [Cell("checkpoints", kind, q) for kind in MIXED for q in (130, 300)]),
+    "checkpoints": (
+        checkpoints,
+        [Cell("checkpoints", kind, q, loss) for kind in MIXED for q in (130, 300) for loss in (0.0, MARGIN)],
+    ),
     "words": (
         words,
         [Cell("words", kind, q) for kind in ("narrowed", "proportional", "both", "harder on hard") for q in NUMBERS],
     ),
-    "hotter": (hot, [Cell("hotter", kind, q) for kind in ("every temperature", "recovered") for q in NUMBERS]),
+    "hotter": (
+        hot,
+        [Cell("hotter", kind, q) for kind in ("every temperature", "a tenth lost", "recovered") for q in NUMBERS],
+    ),
     "refusals": (
         refusals,
         [

@@ -17,10 +17,10 @@ import numpy as np
 import polars as pl
 
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
-from dphrl.evaluation.against_base import crossing, keep_explore, transitions
+from dphrl.evaluation.against_base import crossing, keep_explore
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
-from dphrl.evaluation.rarefied import diversity_split, rarefaction
+from dphrl.evaluation.rarefied import rarefaction
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline, passk
 
@@ -32,9 +32,7 @@ MAKERS = (
     headline,
     keep_explore,
     rarefaction,
-    diversity_split,
     crossing,
-    transitions,
     comparisons,
 )
 CONFIG = EvaluateConfig(k=(1, 2, 4, 8, 16, 32, 64), against=("base", "m0"))

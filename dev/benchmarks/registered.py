@@ -181,20 +181,25 @@ def contrasts(names: Sequence[str], measured: Sequence[Both], correction: str, u
         correction: "Holm", "BH" (Benjamini and Hochberg 1995) or "uncorrected".
         units: 100 for points, 1 for counts; none: points.
     """
-    correct = {"Holm": holm, "BH": _false_discoveries, "uncorrected": np.asarray}[correction]
+    corrections: dict[str, Callable[[Sequence[float]], Floats]] = {"Holm": holm, "BH": _false_discoveries}
+    correct = corrections.get(correction, np.array)
     level = 0.05 / len(names) if correction == "Holm" else 0.05
-    before, now = correct([one.registered.p for one in measured]), correct([one.now.p for one in measured])
+    before, now = (
+        correct([contrast.registered.p for contrast in measured]),
+        correct([contrast.now.p for contrast in measured]),
+    )
     lines = []
-    for name, one, unit, *p in zip(names, measured, units or [100.0] * len(names), before, now, strict=True):
+    for name, contrast, unit, *p in zip(names, measured, units or [100.0] * len(names), before, now, strict=True):
         digits = 1 if unit == 100.0 else 2
         value, *ends = (
-            f"{unit * end:+.{digits}f}" for end in (one.now.value, *one.registered.interval, *one.now.interval(0.95))
+            f"{unit * end:+.{digits}f}"
+            for end in (contrast.now.value, *contrast.registered.interval, *contrast.now.interval(0.95))
         )
-        parts = ", ".join(f"{unit * part.half(0.05):.{digits}f}" for part in one.now.parts)
+        parts = ", ".join(f"{unit * part.half(0.05):.{digits}f}" for part in contrast.now.parts)
         lines.append([
-            name, ", ".join(map(str, one.trainings)), f"{value} [{ends[0]}, {ends[1]}]", shown_p(p[0]),
-            f"{unit * one.registered.detectable(level):.{digits}f}",
-            f"[{ends[2]}, {ends[3]}]", parts, shown_p(p[1]), shown_p(one.permutation),
+            name, ", ".join(map(str, contrast.trainings)), f"{value} [{ends[0]}, {ends[1]}]", shown_p(p[0]),
+            f"{unit * contrast.registered.detectable(level):.{digits}f}",
+            f"[{ends[2]}, {ends[3]}]", parts, shown_p(p[1]), shown_p(contrast.permutation),
         ])  # fmt: skip
     head = ["", "trainings", "registered [95 %]", f"p ({correction})", "finds", "now [95 %]"]
     head += ["trainings, questions", f"p ({correction})", "permutation p"]

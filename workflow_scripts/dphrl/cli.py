@@ -208,6 +208,7 @@ def _diagnose_options(parser: ArgumentParser) -> None:
     add("--gold", metavar="FILE", type=Path, help="gold answers by id, if the files have none")
     add("--databases", metavar="DIR", type=Path, help="<db_id>/<db_id>.sqlite, for --task sql")
     add = parser.add_argument_group("output").add_argument
+    add("--all", action="store_true", help="variety by each kind of classes too")
     add("--html", metavar="FILE", type=Path, help="one self-contained page")
     add("--json", metavar="FILE", type=Path, help="everything, for machines")
 

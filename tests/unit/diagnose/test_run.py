@@ -49,7 +49,7 @@ def files(tmp_path):
 )
 def test_the_exit_code_is_the_diagnosis(files, capsys, chosen, margin, code, word):
     assert main(["diagnose", *(files[one] for one in chosen), "--margin", margin]) == code
-    assert re.search(rf"\n{word}: [a-z0-9 ]+\. pass@2 of ", capsys.readouterr().out)
+    assert re.search(rf"^{word}: [a-z0-9 ]+\.\npass@2 of ", capsys.readouterr().out)
 
 
 def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_the_json(files, tmp_path, capsys):
@@ -58,7 +58,7 @@ def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_th
     # pass@2: 5/6 of 40 questions, and 20 of 80: differences of 1/6, -5/6 and 0, sd 0.393, t(79) 1.990.
     assert "pass@2 of worse is 25.0 %, of the base 41.7 %: -16.7 points, 95 % interval [-25.4, -7.9]" in out
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
-    assert (found["version"], found["exit_code"], found["models"]["worse"]["k"]) == (3, 3, 2)
+    assert (found["version"], found["exit_code"], found["models"]["worse"]["k"]) == (4, 3, 2)
     assert [found["models"][name]["diagnosis"] for name in ("worse", "same")] == ["COLLAPSED", "NOT COLLAPSED"]
     assert [one["prompt_id"] for one in found["models"]["worse"]["lost"]] == sorted(f"q{n}" for n in range(20, 40))
     page = (tmp_path / "d.html").read_text(encoding="utf-8")
@@ -152,9 +152,9 @@ def test_hotter_files_and_trainings(tmp_path, capsys):
         for name, marks in (("base", half), ("tuned", cold), ("T13", cold), ("T16", half))
     )
     assert main(["diagnose", base, tuned]) == 3
-    assert "Next step: draw tuned at higher temperatures and add the files with --hotter" in capsys.readouterr().out
+    assert "Next: draw tuned hotter and add the files with --hotter" in capsys.readouterr().out
     assert main(["diagnose", base, tuned, "--hotter", warm, hot, "--json", str(tmp_path / "d.json")]) == 0
-    assert "\nSHARPENED: drawing hotter recovers the lost coverage. pass@4 of tuned" in capsys.readouterr().out
+    assert "SHARPENED: drawing hotter recovers the lost coverage.\npass@4 of tuned" in capsys.readouterr().out
     found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"]["tuned"]
     assert (found["diagnosis"], found["hotter"]["chosen"]) == ("SHARPENED", ["T16", "T16"])
     assert main(["diagnose", base, tuned, "--hotter", warm]) == 3
@@ -300,5 +300,5 @@ def test_answers_that_the_scorer_finds_less_often_are_no_loss(
     assert main(["diagnose", *map(str, (paths["base"], paths["open"])), "--task", "math"]) == 4
     said = " ".join(capsys.readouterr().out.split())
     assert "CANNOT TELL" in said
-    assert "No answer is found in 50.0 % of the samples of open and in 0.0 % of the base's" in said
+    assert "no answer is found in 50.0 % of the samples of open and in 0.0 % of the base's" in said
     assert "<think>6" in said

@@ -1,5 +1,6 @@
 """The rule of the diagnosis, point by point; estimates against enumeration."""
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from dphrl.evaluation import diagnosis as rule
 from dphrl.evaluation.diagnosis import decide, diagnosis_k, hotter, together
 from dphrl.evaluation.doubts import guessed, look_chosen, neighbours_agree
-from dphrl.evaluation.paired import paired
-from dphrl.evaluation.sentences import sentences
+from dphrl.evaluation.exchange import counts, exchanged
+from dphrl.evaluation.paired import compared, paired
+from dphrl.evaluation.sentences import five_lines, variety_sentence
 from dphrl.evaluation.study import Policy, PolicyKey
 
 
@@ -114,26 +116,65 @@ def test_words_of_losses():
     rates = random.beta(0.8, 1.2, 400)
     proportional = words(random.binomial(8, rates), random.binomial(8, 0.5 * rates))
     assert proportional.word == "WORSE"
-    assert "lower accuracy on every question alike would explain" in " ".join(sentences(proportional, ()))
+    assert "lower accuracy explains" in five_lines(proportional)[2]
 
 
-def test_exchange_is_said_where_more_than_chance_is_exchanged():
-    """50 questions lost and 50 gained of 400: no loss, but a quarter of the solved ones is exchanged."""
+def test_health_is_asked_before_loss():
+    """20 of 1,000 questions are lost: shown, and smaller than the margin; 80 are a loss."""
+    base = [6] * 900 + [0] * 100
+    small = words(base, [6] * 880 + [0] * 120)
+    assert (small.word, small.coverage.fell, small.tips) == ("NOT COLLAPSED", True, False)
+    assert "but a small loss of 2.0 is shown" in five_lines(small)[0]
+    assert words(base, [6] * 820 + [0] * 180).word == "COLLAPSED"
+
+
+def test_the_share_of_misjudged_samples_that_explains_a_loss():
+    """Without a share r of mistakes, pass@k is 1 - (1 - P) / (1 - r)^k: the end of the interval is 0 then."""
+    found = words([1] * 100 + [8] * 100 + [0] * 100, [0] * 100 + [8] * 100 + [0] * 100)
+    assert found.word == "COLLAPSED"
+    without = 1.0 - (1.0 - found.coverage.base) / (1.0 - found.tipping) ** found.k
+    assert found.coverage.base - without == pytest.approx(-found.coverage.wide[1])
+    # Of 1,600 wrong samples 100 are right: more than one in a hundred.
+    assert not found.tips
+    assert words([8] * 200, [8] * 200).tipping is None
+
+
+def test_a_loss_that_few_misjudged_samples_explain_is_doubted():
+    """Of 600 unsolved questions with 32 samples, one in ten has one sample that counts by mistake."""
+    base = [1] * 120 + [32] * 400 + [0] * 480
+    found = decide(policy(base, 32), [policy([0] * 120 + base[120:], 32)], 16, 0.05)
+    assert (found.word, found.tips) == ("COLLAPSED", True)
+    assert "% of the base's wrong samples were right by mistake" in five_lines(found, ["another."])[3]
+
+
+def test_exchange_is_said_with_every_word():
+    """50 questions lost and 50 gained of 400; then 150 lost and 50 gained."""
+    found = words([8] * 200 + [0] * 200, [0] * 50 + [8] * 200 + [0] * 150)
+    exchange = found.exchange
+    assert (found.word, exchange.kept, exchange.lost, exchange.gained) == ("NOT COLLAPSED", 150.0, 50.0, 50.0)
+    assert "25.0 % of the questions that the base solves were exchanged" in five_lines(found)[0]
     base = [8] * 200 + [0] * 200
-    tuned = [0] * 50 + [8] * 200 + [0] * 150
-    found = words(base, tuned, margin=0.05)
-    assert (found.word, found.exchange.keep, found.exchange.chance) == ("NOT COLLAPSED", 0.75, 1.0)
-    assert "left open, but 25.0 % of what the base solved was exchanged" in sentences(found, ())[0]
+    both = words(base, [0] * 150 + [8] * 100 + [0] * 150)
+    only_lost = words(base, [0] * 150 + [8] * 50 + [0] * 200)
+    assert (both.word, only_lost.word) == ("COLLAPSED", "COLLAPSED")
+    assert "75.0 % of the questions that the base solves were exchanged" in five_lines(both)[0]
+    assert "exchanged" not in five_lines(only_lost)[0]
 
 
-def test_chance_takes_two_draws_of_most_questions():
-    """Three samples have no two draws of two; one question with six says nothing about the others."""
-    rest = [3] * 100 + [0] * 100
-    found = decide(policy([*rest, 2], n=[3] * 200 + [6]), [policy([*rest, 0], n=[3] * 200 + [6])], 2, 0.05)
-    assert found.exchange.chance is None
-    found = decide(policy(rest, n=4), [policy(rest, n=4)], 2, 0.05)
-    # 3 of 4 right: two samples always hold a right one.
-    assert found.exchange.chance == 1.0
+def test_falls_by_chance_by_enumeration():
+    """The right samples of both files in all orders, 4 of the base and 2 of the tuned model; k = 2."""
+    base, tuned, k = [2, 0, 4], [1, 1, 2], 2
+    falls = []
+    for right in (c + d for c, d in zip(base, tuned, strict=True)):
+        fell = []
+        for places in combinations(range(6), right):
+            before = np.mean([any(place in places for place in drawn) for drawn in combinations(range(4), k)])
+            fell.append(before - float(bool({4, 5} & {*places})) > 0.5)
+        falls.append(np.mean(fell))
+    found = exchanged(counts(policy(base, 4)), counts(policy(tuned, 2))[None], k, None)
+    assert found.fallen.value == pytest.approx(np.mean(falls))
+    # pass@4 - pass@2 of the question with 2 of 4 samples right: 1 - 5/6.
+    assert (found.lost, found.chance) == (0.0, pytest.approx(1 / 6))
 
 
 def test_guesses_by_enumeration():
@@ -217,7 +258,7 @@ def test_several_trainings_are_one_model():
     assert found.trainings == (-0.25, -0.25, -0.25, 0.0, 0.0)
     assert found.coverage.value == pytest.approx(-0.15)
     assert found.word == "CANNOT TELL"
-    assert "and 5 trainings (-25.0, -25.0, -25.0, +0.0, +0.0)" in sentences(found, ())[0]
+    assert "and 5 trainings (-25.0, -25.0, -25.0, +0.0, +0.0)" in five_lines(found)[1]
 
 
 def test_hotter_files_recover_a_loss_or_do_not():
@@ -226,11 +267,36 @@ def test_hotter_files_recover_a_loss_or_do_not():
     assert found.word == "COLLAPSED"
     warm = hotter(found, policy(base), {"T1.3": [policy(cold)], "T1.6": [policy([4] * 200)]}, seed=0)
     assert (warm.word, warm.hotter.chosen, warm.hotter.recovers) == ("SHARPENED", ("T1.6", "T1.6"), True)
-    assert "Drawn hotter (T1.6" in " ".join(sentences(warm, ()))
     assert hotter(found, policy(base), {"T1.3": [policy(cold)]}, seed=0).word == "COLLAPSED"
     # A loss of accuracy is not repaired.
     worse = words(base, [6] * 80 + [0] * 120)
     assert hotter(worse, policy(base), {"T1.6": [policy([4] * 200)]}, seed=0).word == worse.word
+
+
+def test_questions_that_are_lost_at_every_temperature_are_not_recovered():
+    """A tenth of the questions is lost; hotter, as many others are gained, so that pass@k does not fall."""
+    base = [8] * 200 + [0] * 200
+    cold, hot = [0] * 40 + [8] * 160 + [0] * 200, [0] * 40 + [8] * 200 + [0] * 160
+    found = decide(policy([4] * 200 + [0] * 200), [policy(cold)], 4, 0.05)
+    assert found.word == "COLLAPSED"
+    warm = hotter(found, policy(base), {"T1.6": [policy(hot)]}, seed=0)
+    assert (warm.word, warm.hotter.coverage.value, warm.hotter.exchange.lost) == ("COLLAPSED", 0.0, 40.0)
+
+
+def variety(base, tuned, wide):
+    difference = replace(compared(np.array(base), np.array([tuned]), shares=False), wide=wide)
+    return rule.Variety("programs", 8, difference)
+
+
+@pytest.mark.parametrize(("high", "narrowed"), [(-0.21, True), (-0.19, False)])
+def test_a_fall_of_variety_has_its_margin_in_the_interval(high, narrowed):
+    """The base has 3 classes: a tenth of its excess over one class is 0.2."""
+    assert variety([2.5, 3.5], [2.0, 3.0], (-0.6, high)).narrowed == narrowed
+
+
+def test_a_difference_that_reads_as_zero_is_no_difference_of_variety():
+    found = words([8] * 60, [8] * 60, variety=variety([8.0, 8.0], [8.002, 8.002], (0.001, 0.003)))
+    assert variety_sentence(found).startswith("No difference in variety is shown: tuned has 8.00")
 
 
 def test_neighbours_that_agree_are_seen():

@@ -2,7 +2,6 @@
 
 import json
 from fractions import Fraction
-from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from published import DATA
 
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.estimator import class_counts, entropy, maj_at_k, pass_hat_k
+from dphrl.evaluation.estimator import class_counts, majority
 
 COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
 
@@ -55,13 +54,6 @@ def test_published_values():
         assert pass_at_k(case["n"], case["c"], case["k"]) == pytest.approx(case["value"], abs=5e-7)
 
 
-def test_pass_hat_k_of_the_shared_table():
-    rows = [json.loads(line) for line in shared("passk_exact.jsonl").splitlines()]
-    n, c, k, value = (np.array([row[name] for row in rows]) for name in ("n", "c", "k", "value"))
-    # All of k are right unless one of them is wrong.
-    np.testing.assert_allclose(1 - pass_hat_k(n, n - c, k), value, rtol=1e-9, atol=1e-12)
-
-
 @given(COUNTS)
 def test_equals_the_exact_fraction(counts):
     n, c, k = counts
@@ -97,23 +89,6 @@ def test_fractions_are_refused():
         pass_at_k(8, 0.5, 1)
 
 
-@given(COUNTS)
-def test_pass_hat_k_is_the_exact_fraction_and_at_most_the_power_of_the_mean(counts):
-    n, c, k = counts
-    value = pass_hat_k(n, c, k)
-    assert value == pytest.approx(float(Fraction(comb(c, k), comb(n, k))), rel=1e-12)
-    assert value <= (c / n) ** k * (1 + 1e-12) <= pass_at_k(n, c, k) + 1e-12
-
-
-@given(COUNTS)
-def test_pass_hat_k_never_rises_with_k_and_starts_at_the_mean(counts):
-    n, c, _ = counts
-    values = pass_hat_k(n, c, np.arange(1, n + 1))
-    assert values[0] == c / n
-    assert (np.diff(values) <= 0).all()
-    assert values[-1] == (1.0 if c == n else 0.0)
-
-
 def one_majority(answers, correct, chosen):
     votes = [answers[sample] for sample in chosen if answers[sample] >= 0]
     tied = [answer for answer in set(votes) if votes.count(answer) == max(map(votes.count, votes))]
@@ -130,44 +105,22 @@ LABELS = st.lists(st.sampled_from(["r", "a", "b", ""]), min_size=1, max_size=8)
 
 
 @given(LABELS)
-def test_the_majority_of_all_and_of_one_are_exact(labels):
+def test_the_majority_is_the_most_frequent_answer(labels):
     codes, correct = alike(labels)
-    n = len(labels)
-    assert maj_at_k(codes, correct, n, 0)[0] == pytest.approx(one_majority(codes[0], correct[0], range(n)))
-    assert maj_at_k(codes, correct, 1, 0)[0] == pytest.approx(correct.mean())
-
-
-@pytest.mark.parametrize("labels", ["rrab", "raab", "rabbra", "r-a-a-rb", "aabb"])
-@pytest.mark.parametrize("k", [2, 3])
-def test_the_majority_of_k_is_the_mean_over_all_subsets(labels, k):
-    codes, correct = alike(["" if label == "-" else label for label in labels])
-    subsets = list(combinations(range(len(labels)), k))
-    exact = sum(one_majority(codes[0], correct[0], chosen) for chosen in subsets) / len(subsets)
-    assert maj_at_k(codes, correct, k, 1, subsets=4000)[0] == pytest.approx(exact, abs=0.04)
+    assert majority(codes, correct)[0] == pytest.approx(one_majority(codes[0], correct[0], range(len(labels))))
 
 
 def test_ties_share_and_no_vote_solves_nothing():
     codes = np.array([[0, 0, 2, 2], [0, 1, 2, 3], [-1, -1, -1, -1], [0, -1, -1, -1]])
     correct = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0]], dtype=bool)
-    assert maj_at_k(codes, correct, 4, 0).tolist() == [0.5, 0.25, 0.0, 1.0]
-
-
-def test_the_same_seed_draws_the_same_subsets():
-    codes, correct = alike(list("rraabbra"))
-    assert maj_at_k(codes, correct, 3, 5) == maj_at_k(codes, correct, 3, 5)
-    with pytest.raises(ValueError, match="n=8, k=9"):
-        maj_at_k(codes, correct, 9, 0)
+    assert majority(codes, correct).tolist() == [0.5, 0.25, 0.0, 1.0]
 
 
 @given(st.lists(st.lists(st.integers(-1, 4), min_size=5, max_size=5), min_size=1, max_size=6))
-def test_counts_and_entropy_are_those_of_the_definition(codes):
+def test_counts_are_those_of_the_definition(codes):
     counts = class_counts(np.array(codes))
-    for row, found, bits in zip(codes, counts, entropy(counts), strict=True):
-        given_codes = [code for code in row if code >= 0]
-        assert found.tolist() == [given_codes.count(code) for code in range(counts.shape[1])]
-        shares = [count / len(given_codes) for count in found if count]
-        assert bits == pytest.approx(-sum(share * np.log2(share) for share in shares))
-        assert 0 <= bits <= np.log2(max(len(set(given_codes)), 1)) + 1e-12
+    for row, by_class in zip(codes, counts, strict=True):
+        assert by_class.tolist() == [row.count(code) for code in range(counts.shape[1])]
 
 
 def test_counts_of_some_samples():

@@ -1,7 +1,6 @@
 """Identities between the tables over all policies: two tables compute the same number in two ways.
 
-As in a run of the workflow, all prompts of a dataset have the same number of samples under all policies. Where these
-differ (`test_ragged`), losses and transitions use the smaller number, and two of the identities do not hold.
+As in a run of the workflow, all prompts of a dataset have the same number of samples under all policies.
 """
 
 from collections.abc import Callable
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from made_evaluations import evaluation, study, with_classes
 
-from dphrl.evaluation.against_base import crossing, transitions
+from dphrl.evaluation.against_base import crossing
 from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.rarefied import FEWEST_PROMPTS, diversity_split
+from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 from dphrl.evaluation.tables import tabulate
 from dphrl.store.catalogue import SCHEMAS
 
@@ -57,30 +56,6 @@ def wrong_crossings(tables: Tables) -> pl.DataFrame:
     return rows.filter(early | late).select(*POLICY, "k", "at")
 
 
-def wrong_splits(tables: Tables) -> pl.DataFrame:
-    """Rows of "diversity_split" whose parts do not add up."""
-    rows = (
-        tables["diversity_split"]
-        .group_by(*POLICY, "classes", maintain_order=True)
-        .agg(pl.col("value").filter(part=part).sum().alias(part) for part in SCHEMAS["diversity_split"].enums["part"])
-    )
-    right = _same(pl.col("all"), pl.col("right") + pl.col("wrong"))
-    right &= _same(pl.col("right"), pl.col("narrowing") + pl.col("rest"))
-    return rows.filter(~right.fill_null(False)).select(*POLICY, "classes")
-
-
-def wrong_transitions(tables: Tables) -> pl.DataFrame:
-    """Rates of the base in "transitions" with other numbers of prompts than for the base alone, or without some."""
-    numbers = tables["transitions"].group_by(*POLICY, "base_percent", maintain_order=True).agg(pl.col("prompts").sum())
-    base = numbers.filter(method=BASE_ITSELF).select("dataset", "base_percent", base="prompts")
-    rows = numbers.join(base, on=("dataset", "base_percent"), how="left").join(
-        _prompts(tables), on="dataset", how="left", suffix="_all"
-    )
-    right = _same(pl.col("prompts"), pl.col("base"))
-    right &= _same(pl.col("prompts").sum().over(POLICY), pl.col("prompts_all"))
-    return rows.filter(~right.fill_null(False)).select(*POLICY, "base_percent")
-
-
 def uncommon_prompts(tables: Tables) -> pl.DataFrame:
     """Rows of "rarefied" over other numbers of prompts than another policy's, or with more classes than answers."""
     different = pl.col("prompts").n_unique().over("dataset", "classes", "m") > 1
@@ -91,8 +66,6 @@ def uncommon_prompts(tables: Tables) -> pl.DataFrame:
 CHECKS: tuple[Callable[[Tables], pl.DataFrame], ...] = (
     unsolved_numbers,
     wrong_crossings,
-    wrong_splits,
-    wrong_transitions,
     uncommon_prompts,
 )
 
@@ -108,11 +81,7 @@ def _same(value: pl.Expr, expected: pl.Expr) -> pl.Expr:
 def all_tables(evaluations: pl.DataFrame) -> Tables:
     """The evaluations and each table that is made from them, as its schema has it."""
     of_all = study(evaluations, K)
-    made = tabulate(of_all) | {
-        "crossing": crossing(of_all),
-        "diversity_split": diversity_split(of_all),
-        "transitions": transitions(of_all),
-    }
+    made = tabulate(of_all) | {"crossing": crossing(of_all)}
     return {"evaluation": evaluations} | {name: SCHEMAS[name].conform(table, name) for name, table in made.items()}
 
 

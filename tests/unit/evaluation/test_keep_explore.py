@@ -48,7 +48,6 @@ def test_numbers_of_questions_are_those_of_all_pairs_of_draws(k):
     assert found["keep"] == pytest.approx(float(kept / (kept + lost)))
     assert found["explore"] == pytest.approx(float(gained / (gained + neither)))
     assert found["ndr"] == pytest.approx(float(gained / (kept + gained)))
-    assert found["nscr"] == pytest.approx(float((gained - lost) / (kept + lost + gained)))
 
 
 @pytest.mark.parametrize(("n", "k"), [(6, 1), (6, 2), (6, 3), (5, 2), (2, 1)])
@@ -76,7 +75,7 @@ def test_the_base_against_itself_needs_twice_as_many_samples_as_k():
 
 def test_a_rate_over_no_questions_is_null():
     never = compared([0, 0], [1, 0], 2, [1]).filter(method="grpo").row(0, named=True)
-    assert (never["keep"], never["explore"], never["ndr"], never["nscr"]) == (None, 0.25, 1.0, 1.0)
+    assert (never["keep"], never["explore"], never["ndr"]) == (None, 0.25, 1.0)
     always = compared([2, 2], [1, 2], 2, [2]).filter(method="grpo").row(0, named=True)
     assert (always["keep"], always["explore"]) == (1.0, None)
 

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
-from dphrl.evaluation.against_base import keep_explore, transitions
-from dphrl.evaluation.names import BASE_ITSELF
+from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.per_prompt import DatasetShape, evaluate
 from dphrl.evaluation.study import Study
 
@@ -58,17 +57,6 @@ def test_keep_and_explore_have_the_samples_of_each_prompt(made):
     pairs = [(solved(b, 2), solved(t, 2)) for b, t in zip(*RIGHT.values(), strict=True)]
     assert row["kept"] == pytest.approx(sum(b * t for b, t in pairs))
     assert row["gained"] == pytest.approx(sum((1 - b) * t for b, t in pairs))
-
-
-def test_each_prompt_moves_by_halves_of_the_samples_that_it_has(made):
-    table = transitions(made)
-    totals = {method: group["prompts"].sum() for (method,), group in table.group_by("method")}
-    assert totals == pytest.approx({BASE_ITSELF: 3, "tuned": 3})
-    # Halves of 1, 2 and 1 samples: chances of 0, 50 and 100 % under the base.
-    rows = table.filter(method="tuned").group_by("base_percent").agg(pl.col("prompts").sum())
-    assert dict(rows.iter_rows()) == pytest.approx(
-        {0: 1 / 3 + 3 / 10 + 1, 25: 0, 50: 6 / 10, 75: 0, 99: 0, 100: 2 / 3 + 1 / 10}
-    )
 
 
 def test_a_gap_in_the_samples_of_a_prompt_is_named():

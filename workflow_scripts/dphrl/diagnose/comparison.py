@@ -1,8 +1,7 @@
 """Everything that is computed of a base's file and tuned models' files: each model with the base, by itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -10,17 +9,14 @@ from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.data.sample_files import SampleFile
-from dphrl.data.sample_formats import DPHRL
 from dphrl.diagnose import remarks
 from dphrl.diagnose.classes import evaluations, with_answers
 from dphrl.diagnose.joined import Joined, join, known_as, policy_names
-from dphrl.evaluation.against_base import crossing, keep_explore, transitions
+from dphrl.evaluation.against_base import crossing
 from dphrl.evaluation.diagnosis import (
     LEFT_OUT,
     Diagnosis,
-    Unanswered,
     Variety,
-    compared,
     decide,
     diagnosis_k,
     hotter,
@@ -30,23 +26,16 @@ from dphrl.evaluation.diagnosis import (
 )
 from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.rarefied import diversity_split, rarefaction
-from dphrl.evaluation.sentences import sentences
+from dphrl.evaluation.sentences import five_lines, further
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.tables import passk
+
+# Questions that a note names.
+_SHOWN = 3
 
 
 class KError(ValueError):
     """More than a fifth of the questions have fewer samples than k; the text names the largest possible k."""
-
-
-class Lost(NamedTuple):
-    """A question that the base solves and a tuned model does not: right samples and samples of both."""
-
-    prompt_id: str
-    base_right: int
-    base_samples: int
-    tuned_samples: int
 
 
 @dataclass(frozen=True)
@@ -55,28 +44,29 @@ class OfModel:
 
     Attributes:
         diagnosis: on coverage at K.
-        default: the diagnosis at the default K, where k was chosen by hand.
-        qualified: sentences that qualify it.
+        doubts: sentences that qualify it.
         varieties: among right answers, by kind; the first one is reported.
-        lost: questions with right answers of the base and none of the tuned model, by the base's solve rate.
+        lost: questions with right answers of the base and none of the tuned model: prompt_id, and the numbers of
+            base_right, base_samples and tuned_samples.
         joined, study: the samples of the model and of the base, and their evaluations on the questions that count.
     """
 
     diagnosis: Diagnosis
-    default: Diagnosis | None
-    qualified: list[str]
+    doubts: list[str]
     varieties: list[Variety]
-    lost: list[Lost]
+    lost: pl.DataFrame
     joined: Joined
     study: Study
 
     @property
-    def sentences(self) -> list[str]:
-        """The diagnosis in words, its qualifications, and the diagnosis at the default k."""
-        lines = sentences(self.diagnosis, self.qualified)
-        if self.default is not None:
-            lines += [f"At the default k: {sentences(self.default, ())[0]}"]
-        return lines
+    def lines(self) -> list[str]:
+        """The five lines of the diagnosis."""
+        return five_lines(self.diagnosis, self.doubts)
+
+    @property
+    def further(self) -> list[str]:
+        """Sentences after them: variety, hotter files, other doubts."""
+        return further(self.diagnosis, self.doubts)
 
 
 @dataclass(frozen=True)
@@ -86,7 +76,7 @@ class Comparison:
     Attributes:
         margin: of the diagnoses.
         models: by name, in the order of the files.
-        tables: by name; tables of `dphrl.evaluation`, and `answers`, `cover`, `by_base` and `levels`.
+        tables: by name; `passk` and `crossing` of `dphrl.evaluation`, `answers` and `by_base`.
         notes: remarks for the reader, about all models.
         exit_code: of all diagnoses together, as `together` says.
     """
@@ -165,7 +155,7 @@ def _compare(
     rows = with_answers(joined.rows)
     evaluated = evaluations(joined, rows, styles)
     every = Study.from_evaluations(evaluated, EvaluateConfig(k=(1,)), seed)
-    chosen = any(look_chosen(policy.sizes, policy.rows["c"].cast(pl.Int64).to_numpy()) for policy in every.policies)
+    chosen = any(look_chosen(policy.sizes, policy.right) for policy in every.policies)
     # Files at higher temperatures choose neither K nor questions that the diagnosis counts twice.
     counted = [policy for policy in every.policies if policy.key.method in (BASE, name)]
     sizes = np.min([policy.sizes for policy in counted], axis=0)
@@ -174,41 +164,62 @@ def _compare(
         _check_k(k, sizes, counted, joined)
     used = k or default
     study = _study(evaluated, every, sizes >= used, used, seed)
-    unanswered = remarks.unanswered(joined, own)
-    by_hand = k is not None and k != default
-    diagnosis, varieties = _decide(study, name, rows, used, margin, chosen, unanswered, by_hand=by_hand)
-    other = None
-    if diagnosis.by_hand:
-        other, _ = _decide(
-            _study(evaluated, every, sizes >= default, default, seed), name, rows, default, margin, chosen, unanswered
-        )
     by_method = {
         method: [policy for policy in study.policies if policy.key.method == method] for method in (BASE, name, *hot)
     }
     (base,), tuned = by_method[BASE], by_method[name]
+    study = replace(study, policies=[base, *tuned])
+    varieties, guesses = _varieties(study, rows), _guesses(base, len(tuned), rows, used)
+    diagnosis = decide(
+        base,
+        tuned,
+        used,
+        margin,
+        chosen=chosen,
+        guesses=guesses,
+        unanswered=remarks.unanswered(joined, own),
+        variety=next(iter(varieties), None),
+        by_hand=k is not None and k != default,
+    )
     if hot:
         diagnosis = hotter(diagnosis, base, {method: by_method[method] for method in hot}, seed)
-        study = replace(study, policies=[base, *tuned])
     shares = remarks.answers(joined)
-    qualified = remarks.qualifications(shares, diagnosis, own, extracted=base_file.format == DPHRL.name)
-    named = {BASE: base_file, **dict(zip(own, of_model, strict=True))}
-    qualified += remarks.unequal_settings(named)
-    qualified += remarks.dependent({BASE: base, **dict(zip(own, tuned, strict=True))})
-    notes = [*remarks.left_out(joined), *remarks.limits(counted, sizes, used, joined, list(named)), *joined.notes]
-    notes += [*remarks.copies(shares, name, own), *remarks.on_guesses(diagnosis)]
+    named = dict(zip([BASE, *own], [base_file, *of_model], strict=True))
+    doubts = remarks.doubts(diagnosis, joined, shares, named, dict(zip(named, [base, *tuned], strict=True)))
+    notes = [*_left_out(joined), *_short(joined, sizes, used), *joined.notes]
+    if guesses is None and used > 1:
+        notes.append(
+            "Answers have no classes that show guesses; where they can be guessed, a loss may be one of guesses."
+        )
     tables = {
         "answers": shares,
         "passk": passk(study),
-        "cover": remarks.cover(study, used),
         "by_base": remarks.by_base(base, tuned, used),
         "crossing": crossing(study),
-        "keep_explore": keep_explore(study),
-        "rarefied": rarefaction(study),
-        "diversity_split": diversity_split(study),
-        "transitions": transitions(study),
-        "levels": _levels(study, name, used),
     }
-    return OfModel(diagnosis, other, qualified, varieties, _lost(base, tuned), joined, study), tables, notes
+    return OfModel(diagnosis, doubts, varieties, _lost(base, tuned), joined, study), tables, notes
+
+
+def _left_out(joined: Joined) -> Iterator[str]:
+    """A note on each file with questions that are not in all files."""
+    for name, questions in joined.left_out.items():
+        if questions:
+            yield f"{name}: {len(questions):,} questions are not in every file and left out: {_listed(questions)}"
+
+
+def _short(joined: Joined, sizes: NDArray[np.int64], k: int) -> Iterator[str]:
+    """A note on the questions that have fewer than k samples."""
+    few = joined.questions.select("prompt_id", "question").filter(pl.Series(sizes < k))
+    if few.height:
+        labels = [known_as(*row) for row in few.iter_rows()]
+        yield f"{few.height:,} questions have fewer than {k} samples in a file and are left out: {_listed(labels)}"
+
+
+def _listed(questions: Sequence[str]) -> str:
+    """Ids as they are, texts in quotes."""
+    short = (text if len(text) <= 60 else f"{text[:57]}..." for text in questions[:_SHOWN])
+    named = ", ".join(repr(text) if " " in text else text for text in short)
+    return f"{named}, ..." if len(questions) > _SHOWN else named
 
 
 def _check_k(k: int, sizes: NDArray[np.int64], counted: Sequence[Policy], joined: Joined) -> None:
@@ -236,64 +247,36 @@ def _study(evaluated: pl.DataFrame, every: Study, counts: NDArray[np.bool_], k: 
     return replace(every, config=config) if counts.all() else Study.from_evaluations(rows, config, seed)
 
 
-def _decide(
-    study: Study,
-    name: str,
-    rows: Mapping[str, pl.DataFrame],
-    k: int,
-    margin: float,
-    chosen: bool,
-    unanswered: Unanswered | None,
-    by_hand: bool = False,
-) -> tuple[Diagnosis, list[Variety]]:
-    base, *others = study.policies
-    tuned = [policy for policy in others if policy.key.method == name]
-    whole = "whole" in next(iter(rows.values())).columns
-    guesses = None
-    if not whole and k > 1:
-        keys = base.rows["prompt_id"].implode()
-        here = [frame.filter(pl.col("prompt_id").is_in(keys)) for frame in list(rows.values())[: 1 + len(tuned)]]
-        hit = guessed({str(number): frame for number, frame in enumerate(here)}, k)
-        guesses = None if hit is None else (hit["0"], float(np.mean([hit[place] for place in hit if place != "0"])))
-    kinds = ["responses" if whole and kind == "answers" else kind for kind in kinds_of(study)]
-    measured = [varied(base, tuned, kind) for kind in kinds]
-    varieties = [variety for variety in measured if variety is not None]
-    first = next(iter(varieties), None)
-    return (
-        decide(
-            base,
-            tuned,
-            k,
-            margin,
-            chosen=chosen,
-            guesses=guesses,
-            unanswered=unanswered,
-            variety=first,
-            by_hand=by_hand,
-        ),
-        varieties,
-    )
+def _guesses(base: Policy, trainings: int, rows: Mapping[str, pl.DataFrame], k: int) -> tuple[float, float] | None:
+    """pass@k of base and tuned model with the right answer of another question; None without classes of answers.
+
+    Args:
+        rows: by policy, the base first, then the trainings.
+    """
+    if _whole(rows) or k == 1:
+        return None
+    keys = base.rows["prompt_id"].implode()
+    here = [frame.filter(pl.col("prompt_id").is_in(keys)) for frame in list(rows.values())[: 1 + trainings]]
+    hit = guessed({str(number): frame for number, frame in enumerate(here)}, k)
+    return None if hit is None else (hit["0"], float(np.mean([hit[place] for place in hit if place != "0"])))
 
 
-def _levels(study: Study, tuned: str, k: int) -> pl.DataFrame:
-    """pass@k of both by level, with the 95 % interval of the difference."""
-    columns = {"level": pl.String(), "method": pl.String(), "questions": pl.Int32(), "k": pl.Int32()}
-    columns |= dict.fromkeys(("base", "tuned", "difference", "low", "high"), pl.Float64())
-    rows: list[tuple[object, ...]] = []
-    for level, part in study.levels:
-        base, *others = part.policies
-        passed = np.stack([policy.pass_at([k])[:, 0] for policy in others if policy.key.method == tuned])
-        gap = compared(base.pass_at([k])[:, 0], passed, base.clusters)
-        rows.append((level, tuned, gap.questions, k, gap.base, gap.tuned, gap.value, *gap.wide))
-    frame = pl.DataFrame(rows, schema=columns, orient="row")
-    return frame.with_columns(pl.selectors.float().fill_nan(None))
+def _varieties(study: Study, rows: Mapping[str, pl.DataFrame]) -> list[Variety]:
+    base, *tuned = study.policies
+    kinds = ("responses" if _whole(rows) and kind == "answers" else kind for kind in kinds_of(study))
+    return [variety for kind in kinds if (variety := varied(base, tuned, kind)) is not None]
 
 
-def _lost(base: Policy, tuned: Sequence[Policy]) -> list[Lost]:
-    right = np.sum([policy.rows["c"].to_numpy() for policy in tuned], axis=0)
-    samples = np.sum([policy.sizes for policy in tuned], axis=0)
-    rows = base.rows.select("prompt_id", "c", "n").with_columns(
-        pl.Series("right", right), pl.Series("samples", samples)
-    )
-    rows = rows.filter(pl.col("c") > 0, pl.col("right") == 0).sort(-pl.col("c") / pl.col("n"), "prompt_id")
-    return [Lost(*row) for row in rows.select("prompt_id", "c", "n", "samples").iter_rows()]
+def _whole(rows: Mapping[str, pl.DataFrame]) -> bool:
+    """Whether classes are of whole responses."""
+    return "whole" in next(iter(rows.values())).columns
+
+
+def _lost(base: Policy, tuned: Sequence[Policy]) -> pl.DataFrame:
+    """The questions that the base solves and the tuned model does not, the base's surest first."""
+    counts = {"base_right": base.right, "base_samples": base.sizes}
+    counts["tuned_right"] = np.sum([policy.right for policy in tuned], axis=0)
+    counts["tuned_samples"] = np.sum([policy.sizes for policy in tuned], axis=0)
+    rows = base.rows.select("prompt_id").with_columns(pl.Series(name, values) for name, values in counts.items())
+    lost = rows.filter(pl.col("base_right") > 0, pl.col("tuned_right") == 0).drop("tuned_right")
+    return lost.sort(-pl.col("base_right") / pl.col("base_samples"), "prompt_id")

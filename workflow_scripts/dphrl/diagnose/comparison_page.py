@@ -42,10 +42,8 @@ def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
 
     lost = {name: _lost(model, name) for name, model in comparison.models.items()}
     tables = {
-        "Coverage": [shown.coverage(comparison), shown.shares(comparison), shown.by_base(comparison)],
-        "Lost and gained": [shown.kept(comparison), *shown.moved(comparison)],
-        "Diversity": [shown.varied(comparison), shown.split(comparison)],
-        "By level": [shown.levels(comparison)],
+        "Coverage": [shown.coverage(comparison), shown.kept(comparison), shown.by_base(comparison)],
+        "Diversity": [shown.varied(comparison)],
     }
     filled = {heading: [table for table in group if table[2].height] for heading, group in tables.items()}
     filled = {heading: [_visible(table) for table in group] for heading, group in filled.items() if group}
@@ -57,9 +55,8 @@ def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
         headings=["Diagnosis", *filled, *(["Lost questions"] if any(lost.values()) else []), "The files"],
         models={
             visible(name, ""): {
-                "word": model.diagnosis.word,
-                "sentence": visible(model.sentences[0], ""),
-                "further": [visible(sentence, "") for sentence in model.sentences[1:]],
+                "word": visible(model.lines[0], ""),
+                "sentences": [visible(sentence, "") for sentence in [*model.lines[1:], *model.further]],
             }
             for name, model in comparison.models.items()
         },
@@ -69,7 +66,7 @@ def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
         spec=figure(comparison).to_dict(),
         caption=_CAPTION,
         lost={visible(name, ""): questions for name, questions in lost.items()},
-        numbers={visible(name, ""): len(model.lost) for name, model in comparison.models.items()},
+        numbers={visible(name, ""): model.lost.height for name, model in comparison.models.items()},
         files=_visible(shown.answers(comparison)),
         settings={
             visible(name, ""): {
@@ -83,21 +80,21 @@ def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
 
 def _lost(model: OfModel, name: str) -> list[dict[str, Any]]:
     """The first lost questions with answers of both models: right answers of the base, first answers of the tuned."""
-    lost, own = model.lost[:_QUESTIONS], next(iter(model.joined.tuned))
-    keys = [loss.prompt_id for loss in lost]
+    lost, own = model.lost.head(_QUESTIONS), next(iter(model.joined.tuned))
+    keys = lost["prompt_id"].to_list()
     rows = model.joined.questions.filter(pl.col("prompt_id").is_in(keys))
     questions = {row["prompt_id"]: row for row in rows.iter_rows(named=True)}
     right = _answers(model.joined.rows[BASE].filter("correct"), keys)
     first = _answers(model.joined.rows[own], keys)
     return [
         {
-            "id": visible(known_as(loss.prompt_id, questions[loss.prompt_id]["question"])[:80], ""),
-            "question": _cut(questions[loss.prompt_id]["question"] or ""),
-            "gold": _cut(questions[loss.prompt_id]["gold"] or ""),
-            "solved": f"base {loss.base_right} of {loss.base_samples}, {visible(name, '')} 0 of {loss.tuned_samples}",
-            "answers": {BASE: right.get(loss.prompt_id, []), visible(name, ""): first.get(loss.prompt_id, [])},
+            "id": visible(known_as(key, questions[key]["question"])[:80], ""),
+            "question": _cut(questions[key]["question"] or ""),
+            "gold": _cut(questions[key]["gold"] or ""),
+            "solved": f"base {of_base} of {of_samples}, {visible(name, '')} 0 of {of_tuned}",
+            "answers": {BASE: right.get(key, []), visible(name, ""): first.get(key, [])},
         }
-        for loss in lost
+        for key, of_base, of_samples, of_tuned in lost.iter_rows()
     ]
 
 
@@ -125,7 +122,7 @@ def _visible(table: shown.Shown) -> shown.Shown:
     return visible(title, ""), caption, pl.DataFrame(rows, schema=frame.schema, orient="row")
 
 
-VERSION = 3
+VERSION = 4
 
 
 def document(comparison: Comparison, files: Mapping[str, SampleFile]) -> dict[str, Any]:
@@ -136,12 +133,11 @@ def document(comparison: Comparison, files: Mapping[str, SampleFile]) -> dict[st
         models[name] = {
             "diagnosis": diagnosis.pop("word"),
             **{key: value for key, value in diagnosis.items() if key != "policy"},
-            "at_default_k": None if model.default is None else asdict(model.default),
-            "qualified": model.qualified,
+            "doubts": model.doubts,
             "varieties": [asdict(variety) for variety in model.varieties],
-            "lost": [question._asdict() for question in model.lost],
+            "lost": model.lost.to_dicts(),
             "left_out": model.joined.left_out,
-            "sentences": model.sentences,
+            "sentences": [*model.lines, *model.further],
         }
     values: dict[str, Any] = {
         "version": VERSION,

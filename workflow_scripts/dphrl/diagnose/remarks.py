@@ -1,32 +1,32 @@
 """Doubts about a comparison of two files, and the questions where coverage is lost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from dphrl.data.sample_files import SampleFile
-from dphrl.diagnose.joined import UNANSWERED, Joined, known_as
-from dphrl.evaluation.diagnosis import LOSSES, NARROWED, NOT_COLLAPSED, Diagnosis, Unanswered, diagnosis_k
+from dphrl.data.sample_formats import DPHRL
+from dphrl.diagnose.joined import UNANSWERED, Joined
+from dphrl.evaluation.diagnosis import COLLAPSED, LOSSES, NARROWED, NOT_COLLAPSED, Diagnosis, Unanswered
 from dphrl.evaluation.doubts import neighbours_agree
-from dphrl.evaluation.estimator import g_pass_at_k, maj_at_k, pass_hat_k
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.study import Policy, Study
-from dphrl.text import percent, visible
+from dphrl.evaluation.study import Policy
+from dphrl.text import percent, points, visible
 
 QUALIFIES = 0.05
 """A difference of the shares of truncated or empty answers above it qualifies the diagnosis."""
-TAUS = {"1/8": 0.125, "1/4": 0.25, "1/2": 0.5}
-"""Shares of the samples that must be right, for Cover@tau (G-Pass@k, arXiv 2510.08325)."""
 OF_BASE = ("none", "1", "2", "up to 1/4", "up to 1/2", "more")
 """Numbers of right samples under the base."""
-# Sampling settings: at a lower value a model seems narrower.
+# A colder model seems narrower.
 _SAMPLING = ("temperature", "top_p")
-_SHOWN = 3
 # Characters of a response without an answer.
 _END = 80
-_SUBSETS = 8
+# Texts with fewer characters are equal by chance.
+_LONG = 20
+# The share of questions with equal responses that qualifies, and of samples that may differ in a file of copies.
+_FEW = 0.01
+_VARIED = 10
 
 
 def answers(joined: Joined) -> pl.DataFrame:
@@ -45,13 +45,17 @@ def answers(joined: Joined) -> pl.DataFrame:
             right=pl.col("correct").mean(),
             truncated=pl.col("truncated").cast(pl.Float64).mean(),
             empty=(~pl.col("text").str.contains(r"\S")).mean(),
-            # A struct of both would be the peak of memory.
-            repeated=1.0 - (pl.col("prompt_id").hash(1) ^ pl.col("text").hash()).n_unique() / pl.len(),
+            repeated=1.0 - _of_question("text").n_unique() / pl.len(),
         )
         for name, samples in joined.rows.items()
     ]
     texts = pl.when(pl.col("empty") < 1.0)
     return pl.concat(rows).with_columns(texts.then(name).alias(name) for name in ("repeated", "empty"))
+
+
+def _of_question(column: str) -> pl.Expr:
+    """A number for each pair of question and value. A struct of both would be the peak of memory."""
+    return pl.col("prompt_id").hash(1) ^ pl.col(column).hash()
 
 
 def unanswered(joined: Joined, own: Sequence[str]) -> Unanswered | None:
@@ -71,143 +75,99 @@ def unanswered(joined: Joined, own: Sequence[str]) -> Unanswered | None:
     return Unanswered(base, mine, visible(text[-_END:].strip(), ""))
 
 
-def qualifications(shares: pl.DataFrame, diagnosis: Diagnosis, own: Sequence[str], extracted: bool) -> list[str]:
-    """Notes on shares of truncated or empty answers that may explain a diagnosis.
-
-    A share above the base may look like a loss of diversity. A share below the base may hide a loss.
+def doubts(
+    diagnosis: Diagnosis,
+    joined: Joined,
+    shares: pl.DataFrame,
+    files: Mapping[str, SampleFile],
+    policies: Mapping[str, Policy],
+) -> list[str]:
+    """Sentences that qualify a diagnosis.
 
     Args:
         shares: the table of `answers`.
-        own: the policies of the model.
-        extracted: the texts are extracted answers, so an empty one is a response without an answer.
+        files, policies: by name, the base and the trainings of the model.
     """
-    base = shares.row(by_predicate=pl.col("method") == BASE, named=True)
     sentences = []
-    for share, are in (("truncated", "are truncated"), ("empty", "have no answer" if extracted else "are empty")):
-        mine = shares.filter(pl.col("method").is_in(own))[share].mean()
-        if not isinstance(mine, float) or base[share] is None:
+    for name in files:
+        sentences += [*_copies(name, joined.rows[name]), *_dependent(name, policies[name])]
+    sentences += _missing(diagnosis, len(joined.left_out[BASE]))
+    sentences += _unfinished(diagnosis, shares, files)
+    return [*sentences, *_settings(diagnosis, files)]
+
+
+def _copies(name: str, samples: pl.DataFrame) -> Iterator[str]:
+    """Samples that are no new draws: each of them twice, or the responses of another question."""
+    texts = samples.filter(pl.col("text") != "")
+    times = texts.select(_of_question("text").alias("pair")).to_series().value_counts()["count"]
+    # A model with one response to each question repeats it any number of times.
+    varied = times.len() >= texts["prompt_id"].n_unique() + _VARIED
+    if varied and (times % 2).mean() <= _FEW:  # type: ignore[operator]
+        yield f"each sample of {name} is there twice: only half of the samples are draws."
+    digest = (pl.col("text").hash() % 2**40).sum()
+    long = pl.col("text").str.len_chars().mean() >= _LONG
+    questions = texts.group_by("prompt_id").agg(digest, pl.len(), long=long).filter("long")
+    same = questions.height - questions.select("text", "len").n_unique()
+    if same > _FEW * samples["prompt_id"].n_unique():
+        yield (
+            f"{same:,} questions of {name} have exactly the responses of another question: one question under two ids"
+            " makes intervals too narrow."
+        )
+
+
+def _dependent(name: str, policy: Policy) -> Iterator[str]:
+    """Samples of a question that are no independent draws, by how neighbours agree."""
+    agree = neighbours_agree(policy)
+    if agree is not None:
+        yield (
+            f"neighbouring samples of {name} agree in {percent(agree[0])} % of cases, any two of a question in"
+            f" {percent(agree[1])} %: they share a beginning, or the file is sorted; intervals are too narrow."
+        )
+
+
+def _missing(diagnosis: Diagnosis, missing: int) -> Iterator[str]:
+    """Questions of the base without an answer of the model, where they could change a diagnosis of health."""
+    coverage, number = diagnosis.coverage, diagnosis.coverage.questions
+    # Not answered may mean not solved.
+    value = (number * coverage.value - missing * coverage.base) / (number + missing)
+    if missing and diagnosis.word in (NOT_COLLAPSED, NARROWED) and value <= -diagnosis.margin:
+        yield (f"{missing:,} questions of the base are not in every file; as losses: {points(value)} points.")
+
+
+def _unfinished(diagnosis: Diagnosis, shares: pl.DataFrame, files: Mapping[str, SampleFile]) -> Iterator[str]:
+    """Shares of truncated or empty answers: above the base's they look like a loss, below they hide a loss."""
+    shares = shares.filter(pl.col("method").is_in(list(files)))
+    # The texts of a run are extracted answers.
+    empty = "have no answer" if files[BASE].format == DPHRL.name else "are empty"
+    for share, are in (("truncated", "are truncated"), ("empty", empty)):
+        base, *own = shares[share]
+        if base is None or None in own:
             continue
-        more = mine - base[share]
+        more = float(np.mean(own)) - base
         if more > QUALIFIES and diagnosis.word not in (NOT_COLLAPSED, NARROWED):
-            effect = "the difference may come from that and not from a loss of diversity"
+            effect = "the difference may come from that"
         elif more < -QUALIFIES and diagnosis.word not in LOSSES:
-            effect = "that may hide a loss of diversity"
+            effect = "that may hide a loss"
         else:
             continue
-        sentences.append(
-            f"{percent(mine)} % of the responses of {diagnosis.policy} {are}, {percent(base[share])} % of the"
-            f" base's: {effect}."
+        yield (
+            f"{percent(base + more)} % of the responses of {diagnosis.policy} {are}, {percent(base)} % of the base's:"
+            f" {effect}."
         )
-    return sentences
 
 
-def unequal_settings(files: Mapping[str, SampleFile]) -> list[str]:
-    """A sentence on each setting of sampling that the files name and that is not the same in all of them."""
-    notes = []
+def _settings(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> Iterator[str]:
+    """Settings of sampling that differ, or a temperature that no file names."""
     for key in dict.fromkeys(key for file in files.values() for key in file.settings if key != "model"):
         named = {name: file.settings[key] for name, file in files.items() if key in file.settings}
         if len(set(named.values())) > 1:
             values = ", ".join(f"{value} ({name})" for name, value in named.items())
             effect = " and a colder model seems narrower" if key in _SAMPLING else ""
-            notes.append(f"The files differ in {key}: {values}. Coverage compares at equal settings only{effect}.")
-    return notes
-
-
-def dependent(policies: Mapping[str, Policy]) -> list[str]:
-    """A sentence on each file whose samples of a question are no independent draws, by how neighbours agree."""
-    sentences = []
-    for name, policy in policies.items():
-        agree = neighbours_agree(policy)
-        if agree is not None:
-            sentences.append(
-                f"Neighbouring samples of {name} agree in {percent(agree[0])} % of cases, any two of a question in"
-                f" {percent(agree[1])} %: they share a beginning, or the file is sorted. Samples that are no"
-                " independent draws make intervals too narrow."
-            )
-    return sentences
-
-
-def copies(shares: pl.DataFrame, name: str, own: Sequence[str]) -> list[str]:
-    """A note where the shares of repeated texts of the base and of a model differ; `own` names its files."""
-    base = shares.row(by_predicate=pl.col("method") == BASE, named=True)["repeated"]
-    mine = shares.filter(pl.col("method").is_in(own))["repeated"].mean()
-    if base is None or not isinstance(mine, float) or abs(mine - base) <= QUALIFIES:
-        return []
-    return [
-        f"{percent(mine)} % of the responses of {name} repeat an earlier one to the same question, {percent(base)} %"
-        " of the base's."
-    ]
-
-
-def left_out(joined: Joined) -> list[str]:
-    """A note on each file with questions that are not in all files."""
-    return [
-        f"{name}: {len(questions):,} questions are not in every file and left out: {_listed(questions)}"
-        for name, questions in joined.left_out.items()
-        if questions
-    ]
-
-
-def limits(
-    counted: Sequence[Policy], sizes: NDArray[np.int64], k: int, joined: Joined, names: Sequence[str]
-) -> list[str]:
-    """Notes on the questions that have fewer than k samples, and on the file that limits K.
-
-    Args:
-        counted: the base, then the trainings of a model.
-        sizes: (questions,), the smaller number of samples.
-        names: of the policies.
-    """
-    notes = []
-    each = [diagnosis_k(policy.sizes) for policy in counted]
-    if k == min(each) < max(each):
-        medians = [float(np.median(policy.sizes)) for policy in counted]
-        name, fewest = names[int(np.argmin(each))], medians[int(np.argmin(each))]
-        notes.append(f"{name} limits K: its questions have {fewest:g} samples (median), others {max(medians):g}.")
-    few = sizes < k
-    if few.any():
-        texts = joined.questions.select("prompt_id", "question").filter(pl.Series(few))
-        labels = [known_as(*row) for row in texts.iter_rows()]
-        notes.append(
-            f"{len(labels):,} questions have fewer than {k} samples in a file and are left out: {_listed(labels)}"
-        )
-    return notes
-
-
-def on_guesses(diagnosis: Diagnosis) -> list[str]:
-    """The caution on guesses, where answers have no classes that show them."""
-    if diagnosis.guesses is not None or diagnosis.k == 1:
-        return []
-    return [
-        "pass@k counts a lucky guess as a solution. These answers have no classes that would show guesses, so where"
-        " answers can be guessed, part of the difference may be one of guesses."
-    ]
-
-
-def cover(study: Study, k: int) -> pl.DataFrame:
-    """Cover@tau, maj@k and pass^k: means over questions.
-
-    Cover@tau counts 2 k samples of each question, or the fewest samples of any question if these are fewer.
-
-    Returns:
-        method, seed, metric, value. maj@k needs classes of answers and an equal number of samples per question.
-    """
-    answered = bool(study.datasets_with("answers"))
-    rows: list[tuple[object, ...]] = []
-    for policy in study.policies:
-        most = min(2 * k, policy.n)
-        n, c, place = policy.counts
-        for label, tau in TAUS.items():
-            shares = np.empty(len(n))
-            for size in np.unique(n).tolist():
-                shares[n == size] = g_pass_at_k(size, c[n == size], most, tau)
-            rows.append((policy.key.method, policy.key.seed, f"Cover@{label}", float(shares[place].mean())))
-        rows.append((policy.key.method, policy.key.seed, f"pass^{k}", float(policy.pass_at([k], pass_hat_k).mean())))
-        if answered and policy.n == policy.sizes.max():
-            voted = maj_at_k(policy.codes("answers"), policy.samples, k, study.seed, _SUBSETS)
-            rows.append((policy.key.method, policy.key.seed, f"maj@{k}", float(voted.mean())))
-    schema = {"method": pl.String(), "seed": pl.Int32(), "metric": pl.String(), "value": pl.Float64()}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+            yield f"the files differ in {key}: {values}; coverage compares at equal settings only{effect}."
+    # A run of this workflow draws all its policies alike.
+    unnamed = [name for name, file in files.items() if "temperature" not in file.settings and file.format != DPHRL.name]
+    if unnamed and diagnosis.word in (COLLAPSED, NARROWED):
+        yield f"no temperature is named for {' and '.join(unnamed)}: a model that was drawn colder seems narrower."
 
 
 def by_base(base: Policy, tuned: Sequence[Policy], k: int) -> pl.DataFrame:
@@ -215,7 +175,7 @@ def by_base(base: Policy, tuned: Sequence[Policy], k: int) -> pl.DataFrame:
 
     A question with few right samples of the base may have been lucky, so an equal model solves some of them less often.
     """
-    c, rate = base.rows["c"].to_numpy(), base.solve_rates
+    c, rate = base.right, base.solve_rates
     place = np.select([c == 0, c == 1, c == 2, rate <= 0.25, rate <= 0.5], range(5), 5)
     solved, after = base.pass_at([k])[:, 0], np.mean([policy.pass_at([k])[:, 0] for policy in tuned], axis=0)
     rows = [
@@ -225,14 +185,3 @@ def by_base(base: Policy, tuned: Sequence[Policy], k: int) -> pl.DataFrame:
     ]
     columns = {"method": pl.String(), "right": pl.String(), "questions": pl.Int32(), "k": pl.Int32()}
     return pl.DataFrame(rows, schema=columns | dict.fromkeys(("base", "tuned"), pl.Float64()), orient="row")
-
-
-def _listed(questions: Sequence[str]) -> str:
-    named = ", ".join(_short(question) for question in questions[:_SHOWN])
-    return f"{named}, ..." if len(questions) > _SHOWN else named
-
-
-def _short(text: str) -> str:
-    """A question for a list of them: an id as it is, a text in quotes."""
-    short = text if len(text) <= 60 else f"{text[:57]}..."
-    return repr(short) if " " in short else short

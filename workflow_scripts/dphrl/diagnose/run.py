@@ -58,7 +58,7 @@ def run(options: Namespace) -> int:
         raise ArgumentError(None, str(error)) from error
     named |= {f"{name} ({n})": file for name, several in trainings.items() for n, file in enumerate(several, 1)}
     _write(comparison, named | {f"hotter ({n})": file for n, file in enumerate(hotter, 1)}, options)
-    print(text(comparison))
+    print(text(comparison, options.all))
     for path in (options.html, options.json):
         if path:
             print(f"Written: {path}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A policy against the base: questions kept, lost and gained, the k where coverage crosses, changes of solve rates.
+"""A policy against the base: questions kept, lost and gained, the k where coverage crosses.
 
 A prompt is solved with the probability that k samples hold a right one, without bias from all n (`pass_at_k`). The
 draws of the base and of a policy are independent, so that the chance that both solve a prompt is the product
@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from dphrl.evaluation.estimator import right_among
 from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.study import Policy, PolicyKey, Study
@@ -35,9 +33,8 @@ def keep_explore(study: Study) -> pl.DataFrame:
 
     With b and t the pass@k of base and policy on a prompt, the expected numbers of prompts are kept = sum b t, lost =
     sum b (1 - t), gained = sum (1 - b) t, neither = sum (1 - b) (1 - t). Rates with intervals: keep = kept / (kept +
-    lost), explore = gained / (gained + neither). From arXiv 2507.14843: the net discovery rate ndr = gained / (kept +
-    gained) and the net support change rate nscr = (gained - lost) / (kept + lost + gained). A rate over no prompts is
-    null. gained - lost = sum t - sum b, and kept + gained = sum t.
+    lost), explore = gained / (gained + neither). ndr = gained / (kept + gained), the net discovery rate of
+    arXiv 2507.14843. A rate over no prompts is null. gained - lost = sum t - sum b, and kept + gained = sum t.
 
     The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_numerators`.
     """
@@ -97,9 +94,7 @@ def _rates(solved_by_k: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
     lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
     above = np.hstack([both, gained, gained])
     below = np.hstack([both + lost, gained + neither, both + gained])
-    rates = np.stack(solved.policy.ratio(above, below)).reshape(3, 3, -1)
-    net = np.stack(solved.policy.ratio(gained - lost, both + lost + gained, proportion=False))
-    ends = np.concatenate([rates.swapaxes(0, 1), net[None]]).reshape(12, -1)
+    ends = np.stack(solved.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
     numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
     return ((*solved.key, *row) for row in zip(solved_by_k, *ends, *numbers, strict=True))
 
@@ -142,73 +137,3 @@ def compared_k(most: int) -> list[int]:
 def _first_below(curve: Floats, k: list[int]) -> int | None:
     below = np.flatnonzero(curve < -_TOLERANCE)
     return k[below[0]] if below.size else None
-
-
-BINS = (0, 25, 50, 75, 99, 100)
-"""Solve rates in per cent: exactly 0, up to 25, 50 and 75, below 100 (named 99), exactly 100."""
-_DIGITS = 9
-
-
-def transitions(study: Study) -> pl.DataFrame:
-    """The expected number of prompts by solve rate under the base and under the policy, each from n // 2 samples.
-
-    `base_itself` compares two halves of one draw of the base: prompts that move there move by chance. So that the
-    other policies compare with it, their numbers are expectations over all halves of both draws. These expectations
-    are hypergeometric: no sample is left out and no split is drawn. Policies with one sample have no rows.
-
-    Returns:
-        The table "transitions": all pairs of `BINS` for each policy.
-    """
-    rows: list[tuple[object, ...]] = []
-    last = study.last_steps()
-    bases = bases_of(last)
-    for policy in last.policies:
-        base, key = bases[policy.key.dataset], policy.key
-        if min(base.n, policy.n) < 2:
-            continue
-        before, after = base.rows["c"].to_numpy(), policy.rows["c"].to_numpy()
-        numbers = np.zeros((len(BINS), len(BINS)))
-        # Prompts with equal numbers of samples are added together. In a run of the workflow all numbers are equal.
-        pairs, place = np.unique(np.stack([base.sizes, policy.sizes]), axis=1, return_inverse=True)
-        for number, (n, of_policy) in enumerate(pairs.T.tolist()):
-            here, half = place == number, min(n, of_policy) // 2
-            if policy is base:
-                numbers += against_itself(n, before[here])
-            else:
-                numbers += _in_bins(n, half)[before[here]].T @ _in_bins(of_policy, half)[after[here]]
-        if policy is base:
-            key = key._replace(method=BASE_ITSELF)
-        # The last bits of the distribution may differ between machines.
-        cells = np.ndenumerate(numbers.round(_DIGITS))
-        rows += [(*key, BINS[base_bin], BINS[policy_bin], number) for (base_bin, policy_bin), number in cells]
-    return SCHEMAS["transitions"].frame(rows)
-
-
-def against_itself(n: int, c: NDArray[np.integer]) -> Floats:
-    """(bins, bins), expected numbers of prompts by the solve rates of two disjoint draws of n // 2 of their n samples.
-
-    Args:
-        n: samples per prompt, 2 or more.
-        c: (prompts,) integers, right samples.
-    """
-    half, numbers = n // 2, np.zeros((len(BINS), len(BINS)))
-    first = np.arange(half + 1)
-    bins, draws, others = np.eye(len(BINS))[_bins(half)], right_among(n, half), _in_bins(n - half, half)
-    for count, prompts in zip(*np.unique(c, return_counts=True), strict=True):
-        left = count - first
-        possible = (left >= 0) & (left <= n - half)
-        numbers += prompts * (bins[possible].T * draws[count, possible]) @ others[left[possible]]
-    return numbers
-
-
-def _in_bins(n: int, k: int) -> Floats:
-    """(n + 1, bins), the chance that k of n samples have a solve rate of each bin, by the number of right ones."""
-    return right_among(n, k) @ np.eye(len(BINS))[_bins(k)]
-
-
-def _bins(k: int) -> NDArray[np.int64]:
-    """(k + 1,), the place in `BINS` of each number of right samples among k."""
-    right = np.arange(k + 1)
-    places = -(-4 * right // k)
-    places[k] = len(BINS) - 1
-    return places

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import betaincinv
 
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, Relation, Role
 from dphrl.evaluation.interval import LEVEL, Estimate, Floats, Part, holm, sizes_needed
@@ -289,10 +288,6 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
     directed = row["relation"] != "equal"
     row |= {"p_corrected": p if p == p else None, "margin": margin, "verdict": UNDECIDED}
     row |= dict.fromkeys(("of_trainings", "of_questions", "detectable", "seeds_needed", "questions_needed"))
-    row |= dict.fromkeys(("fell", "fell_low", "fell_high"))
-    if row["trainings"]:
-        fell = sum(difference < -margin for difference in row["trainings"])
-        row |= zip(("fell", "fell_low", "fell_high"), (fell, *exact(fell, len(row["trainings"]))), strict=True)
     if row["p"] is None:
         return
     estimate = _estimate(row)
@@ -318,14 +313,6 @@ def judge(row: dict[str, Any], p: float, rules: ClaimsConfig, level: float) -> N
     if undecided:
         needed = sizes_needed(estimate, row["seeds"], row["questions"], margin, level)
         row |= zip(("seeds_needed", "questions_needed"), needed, strict=True)
-
-
-def exact(successes: int, trials: int, confidence: float = 1.0 - LEVEL) -> tuple[float, float]:
-    """Clopper and Pearson's interval of a share."""
-    tail = (1.0 - confidence) / 2.0
-    low = float(betaincinv(successes, trials - successes + 1, tail)) if successes else 0.0
-    high = float(betaincinv(successes + 1, trials - successes, 1.0 - tail)) if successes < trials else 1.0
-    return low, high
 
 
 def _benjamini_hochberg(p: Floats) -> Floats:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dphrl.config.blocks.evaluation import EndpointConfig, EvaluateConfig
 from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
 from dphrl.evaluation.claims import claims_of_run
-from dphrl.evaluation.estimator import maj_at_k
+from dphrl.evaluation.estimator import majority
 from dphrl.evaluation.interval import (
     LEVEL,
     Estimate,
@@ -162,7 +162,7 @@ def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
             values |= {f"pass@{tries}": passed for tries, passed in zip(k, policy.pass_at(k).T, strict=True)}
         values |= last.varieties(policy)
         if policy.key.dataset in answered:
-            values[f"maj@{policy.n}"] = maj_at_k(policy.codes("answers"), policy.samples, policy.n, last.seed)
+            values[f"maj@{policy.n}"] = majority(policy.codes("answers"), policy.samples)
         for name, value in values.items():
             add(policy, policy.key, name, value)
     for largest, solved in _solved(last):
@@ -217,8 +217,8 @@ def _rows(dataset: str, name: str, metrics: Sequence[_Metric], config: EvaluateC
         if name.startswith(_RATES):
             others = dict.fromkeys(BASE_ITSELF if other == BASE else other for other in others)
         for other in (each for each in others if each in values):
-            sides = ((side, training_means(values[side], questions)) for side in (method, other))
-            yield _row(dataset, name, *sides, difference(values[method], values[other], questions), questions)
+            ours, theirs = ((side, training_means(values[side], questions)) for side in (method, other))
+            yield _row(dataset, name, ours, theirs, difference(values[method], values[other], questions), questions)
 
 
 def _row(

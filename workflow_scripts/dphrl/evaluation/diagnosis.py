@@ -1,7 +1,7 @@
 """The diagnosis on a tuned model: its losses of coverage, accuracy and variety, by one rule for files and runs.
 
-Refusals come first, then a loss of coverage, then variety, then health: the order of `decide`. Every interval is over
-questions, or groups of questions, and over the trainings of a model with several.
+The order of `decide`: refusals, health, loss. Health is asked before loss, so that a loss smaller than the margin is no
+collapse. Every interval is over questions, or groups of questions, and over the trainings of a model with several.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dphrl.evaluation.estimator import class_counts, entropy, pass_at_k, rarefied
-from dphrl.evaluation.interval import Floats, Questions, estimate, holm, wilson
-from dphrl.evaluation.paired import LEVEL, WIDE, Compared, Paired, binomial, compared, needed, paired
+from dphrl.evaluation.estimator import class_counts, pass_at_k, rarefied
+from dphrl.evaluation.exchange import Exchange, counts, exchanged
+from dphrl.evaluation.interval import Floats, holm
+from dphrl.evaluation.paired import LEVEL, Compared, binomial, compared, needed
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS, SIZES
 from dphrl.evaluation.study import Policy, Study
 
@@ -38,6 +39,10 @@ LEFT_OUT = 0.2
 _NORMAL = 1.96
 # The smallest loss of variety that is named, as a share of the base's excess over one class.
 _NAMED_VARIETY = 0.1
+# Sums of chances of equal samples differ in the last bits.
+_DIGITS = 9
+TIPS = 0.01
+"""A loss that so small a share of misjudged samples explains is qualified."""
 
 
 @dataclass(frozen=True)
@@ -48,53 +53,29 @@ class Variety:
         kind: a key of `KINDS`.
         m: right answers.
         difference: of the expected numbers of classes among them.
-        effective: of base and tuned model, exp of the entropy of the classes of right answers, means over questions.
     """
 
     kind: str
     m: int
     difference: Compared
-    effective: tuple[float, float]
 
     @property
     def narrowed(self) -> bool:
-        """Whether variety is lost, and by at least a tenth of the base's excess over one class."""
-        difference = self.difference
-        return difference.fell and -difference.value >= _NAMED_VARIETY * (difference.base - 1.0)
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """Expected numbers of questions that k samples solve: by both, the base only, the tuned model only, neither.
-
-    `keep` is the share of the base's solved questions that the tuned model solves too, `ends` its 95 % interval.
-    `chance` is the share that another draw of the base solves too, None where many questions have fewer than 2 k
-    samples of the base.
-    """
-
-    kept: float
-    lost: float
-    gained: float
-    neither: float
-    keep: float
-    ends: tuple[float, float]
-    chance: float | None
-
-    def beyond(self, margin: float) -> bool:
-        """Whether more is exchanged than chance and the margin explain."""
-        return self.chance is not None and self.ends[1] < self.chance - margin
+        """Whether variety fell by a tenth of the base's excess over one class or more, with 95 % confidence."""
+        return self.difference.wide[1] < -_NAMED_VARIETY * (self.difference.base - 1.0)
 
 
 @dataclass(frozen=True)
 class Hotter:
     """The tuned model at higher temperatures: chosen on one half of the questions, judged on the other, both ways.
 
-    `chosen` are the names of the files or temperatures that the halves choose, `coverage` compares pass@k of the
-    judged halves.
+    `chosen` are the names of the files or temperatures that the halves choose. `coverage` and `exchange` are of the
+    judged halves. `recovers`: the judged halves have no loss of the margin, and bring back the questions of the base.
     """
 
     chosen: tuple[str, ...]
     coverage: Compared
+    exchange: Exchange
     recovers: bool
 
 
@@ -121,6 +102,8 @@ class Diagnosis:
         explained: the difference of pass@k that the lower accuracy explains, if every question is solved less often by
             one factor; 0 where accuracy did not fall.
         rest: the difference of pass@k beyond it.
+        tipping: the share of the base's wrong samples that, judged right by mistake, would leave no loss shown; None
+            where no loss is shown.
         exchange: questions kept, lost and gained.
         trainings: difference of pass@k of each of several trainings; empty for one training.
         guesses: pass@k of both models with the right answer of another question; None without classes of answers.
@@ -141,7 +124,8 @@ class Diagnosis:
     coverage: Compared
     accuracy: Compared
     explained: float
-    rest: Paired
+    rest: Compared
+    tipping: float | None
     exchange: Exchange
     trainings: tuple[float, ...] = ()
     guesses: tuple[float, float] | None = None
@@ -151,6 +135,11 @@ class Diagnosis:
     corrected: float = 1.0
     more_questions: int | None = None
     more_samples: int | None = None
+
+    @property
+    def tips(self) -> bool:
+        """Whether few misjudged samples of the base would explain the loss."""
+        return self.word in (*LOSSES, SHARPENED) and self.tipping is not None and self.tipping < TIPS
 
 
 def diagnosis_k(sizes: NDArray[np.integer]) -> int:
@@ -196,25 +185,25 @@ def decide(
     right, right_after = base.solve_rates, np.stack([policy.solve_rates for policy in trainings])
     coverage, accuracy = compared(solved, after, clusters), compared(right, right_after, clusters)
     explained, rest = _beyond_accuracy(base, after, right_after, k)
-    refusals = ((NOT_FOUND, unanswered is not None), (ONE_SAMPLE, k == 1), (CHOSEN, chosen))
-    reasons = [name for name, holds in refusals if holds]
-    if coverage.fell and guesses is not None and 2.0 * (guesses[0] - guesses[1]) >= -coverage.value:
+    excluded = coverage.narrow[0] > -margin
+    reasons = [
+        name for name, holds in ((NOT_FOUND, unanswered is not None), (ONE_SAMPLE, k == 1), (CHOSEN, chosen)) if holds
+    ]
+    hidden = _hidden(coverage, accuracy, margin)
+    # Where the base solves little, a loss below the margin may be a loss of everything.
+    loss = coverage.fell and (not excluded or hidden == TOO_HARD)
+    if loss and guesses is not None and 2.0 * (guesses[0] - guesses[1]) >= -coverage.value:
         reasons.append(GUESSES)
-    if coverage.fell and not chosen and _choice_explains(coverage, base, k):
+    if loss and not chosen and _choice_explains(coverage, base, k):
         reasons.append(CHOSEN)
     refused = bool(reasons)
-    if not coverage.base and not coverage.tuned:
-        reasons.append(UNSOLVED)
-    elif coverage.base < 2.0 * margin:
-        reasons.append(TOO_HARD)
-    if min(accuracy.base, accuracy.tuned) >= 1.0 - margin:
-        reasons.append(CEILING)
+    reasons += [hidden] if hidden else []
     if refused:
         word = CANNOT_TELL
-    elif coverage.fell:
-        word = COLLAPSED if not accuracy.fell or rest.fell else WORSE
-    elif coverage.narrow[0] > -margin and not reasons:
+    elif excluded and not hidden:
         word = NARROWED if variety is not None and variety.narrowed else NOT_COLLAPSED
+    elif loss:
+        word = COLLAPSED if not accuracy.fell or rest.fell else WORSE
     else:
         word = CANNOT_TELL
     more: tuple[int | None, int | None] = (None, None)
@@ -231,7 +220,8 @@ def decide(
         accuracy,
         explained,
         rest,
-        _exchange(base, solved, after, k),
+        _tipping(coverage, k),
+        exchanged(counts(base), np.stack([counts(policy) for policy in trainings]), k, clusters),
         tuple((after.mean(axis=1) - solved.mean()).tolist()) if len(after) > 1 else (),
         guesses,
         unanswered,
@@ -266,32 +256,31 @@ def together(diagnoses: Sequence[Diagnosis]) -> tuple[list[Diagnosis], int]:
 def hotter(diagnosis: Diagnosis, base: Policy, drawn: Mapping[str, Sequence[Policy]], seed: int) -> Diagnosis:
     """The diagnosis with the answer of the same tuned model drawn at higher temperatures; only COLLAPSED changes.
 
-    SHARPENED: accuracy at the base's temperature is not lost, and pass@k at the temperature chosen on the other half
-    of the questions is NOT COLLAPSED by the rule of `decide`, at 95 % too: a choice may not make a loss harmless.
+    SHARPENED: accuracy at the base's temperature is not lost, and the temperature chosen on the other half of the
+    questions leaves no loss of the margin, of pass@k and of the questions that the base solves, at 95 % too: a choice
+    may not make a loss harmless, and other questions that are gained do not bring the lost ones back.
 
     Args:
         base, drawn: on the same questions; those with k samples everywhere count. Halves are drawn group by group. A
             temperature has a policy for each training of the model.
     """
-    enough = np.min([policy.sizes for trainings in drawn.values() for policy in trainings], axis=0) >= diagnosis.k
-
-    def solves(policy: Policy) -> Floats:
-        return np.asarray(pass_at_k(policy.sizes[enough], policy.rows["c"].to_numpy()[enough], diagnosis.k))
-
-    solved, clusters = solves(base), None if base.clusters is None else base.clusters[enough]
-    tried = [np.stack([solves(policy) for policy in trainings]) for trainings in drawn.values()]
-    unit = Questions(np.ones(len(solved)), clusters).unit
+    k, margin = diagnosis.k, diagnosis.margin
+    enough = np.min([policy.sizes for trainings in drawn.values() for policy in trainings], axis=0) >= k
+    clusters = None if base.clusters is None else base.clusters[enough]
+    of_base = counts(base)[:, enough]
+    tried = np.stack([[counts(policy)[:, enough] for policy in trainings] for trainings in drawn.values()])
+    solved = np.asarray(pass_at_k(tried[:, :, 0], tried[:, :, 1], k))
+    unit = np.arange(int(enough.sum())) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     units = int(unit.max()) + 1
     first = np.isin(unit, np.random.default_rng(seed).permutation(units)[: units // 2])
-    best = [
-        int(np.argmax([solved_there[:, half].mean() for solved_there in tried])) if half.any() else 0
-        for half in (~first, first)
-    ]
-    coverage = compared(solved, np.where(first, tried[best[0]], tried[best[1]]), clusters)
-    excluded = min(coverage.narrow[0], coverage.wide[0]) > -diagnosis.margin
-    kept = not coverage.fell and excluded and coverage.base >= 2.0 * diagnosis.margin
-    answer = Hotter(tuple(list(drawn)[index] for index in best), coverage, kept)
-    sharpened = diagnosis.word == COLLAPSED and kept and not diagnosis.accuracy.fell
+    best = [int(solved[:, :, half].mean(axis=(1, 2)).argmax()) if half.any() else 0 for half in (~first, first)]
+    judged, after = (np.where(first, each[best[0]], each[best[1]]) for each in (tried, solved))
+    coverage = compared(np.asarray(pass_at_k(of_base[0], of_base[1], k)), after, clusters)
+    exchange = exchanged(of_base, judged, k, clusters)
+    ends = (end for gap in (coverage, exchange.fallen) for end in (gap.narrow[0], gap.wide[0]))
+    recovers = min(ends) > -margin and coverage.base >= 2.0 * margin
+    answer = Hotter(tuple(list(drawn)[index] for index in best), coverage, exchange, recovers)
+    sharpened = diagnosis.word == COLLAPSED and recovers and not diagnosis.accuracy.fell
     return replace(diagnosis, hotter=answer, word=SHARPENED if sharpened else diagnosis.word)
 
 
@@ -307,19 +296,39 @@ def kinds_of(study: Study) -> list[str]:
 def varied(base: Policy, trainings: Sequence[Policy], kind: str) -> Variety | None:
     """The comparison at the largest m of 8, 4 and 2 with at least 30 questions; None where there is none."""
     column = "answers" if kind == "responses" else kind
-    counts = [class_counts(policy.codes(column), policy.samples) for policy in (base, *trainings)]
+    of_policies = [class_counts(policy.codes(column), policy.samples) for policy in (base, *trainings)]
     for m in sorted(SIZES, reverse=True):
-        before, *after = (rarefied(of_policy, m) for of_policy in counts)
+        before, *after = (rarefied(of_policy, m).round(_DIGITS) for of_policy in of_policies)
         common = ~np.isnan(before + sum(after))
         if common.sum() >= FEWEST_PROMPTS:
             clusters = None if base.clusters is None else base.clusters[common]
             difference = compared(before[common], np.stack(after)[:, common], clusters, shares=False)
-            bits = [float(np.exp2(entropy(of_policy[common])).mean()) for of_policy in counts]
-            return Variety(kind, m, difference, (bits[0], float(np.mean(bits[1:]))))
+            return Variety(kind, m, difference)
     return None
 
 
-def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tuple[float, Paired]:
+def _hidden(coverage: Compared, accuracy: Compared, margin: float) -> str | None:
+    """What hides a loss."""
+    if not coverage.base and not coverage.tuned:
+        return UNSOLVED
+    if coverage.base < 2.0 * margin:
+        return TOO_HARD
+    # A loss that is shown was not hidden.
+    return CEILING if min(accuracy.base, accuracy.tuned) >= 1.0 - margin and not coverage.fell else None
+
+
+def _tipping(coverage: Compared, k: int) -> float | None:
+    """The share r of the base's wrong samples that, judged right by mistake, would leave no loss shown.
+
+    With such mistakes k samples of a question miss with (1 - r)^k times the chance of before. So a measured mean P of
+    pass@k is 1 - (1 - P) / (1 - r)^k without them, whatever the questions are; r makes up for the end of the interval.
+    """
+    if not coverage.fell or coverage.base >= 1.0:
+        return None
+    return float(1.0 - (1.0 - coverage.wide[1] / (1.0 - coverage.base)) ** (-1.0 / k))
+
+
+def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tuple[float, Compared]:
     """The difference of pass@k that lower accuracy explains, and the rest.
 
     A thinned base is right theta times as often on every question, theta the ratio of the accuracies. Its pass@k is
@@ -340,7 +349,7 @@ def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tupl
         thinned = (solved @ binomial(k, theta))[place]
         slope = float((k * np.diff(solved, axis=1) @ binomial(k - 1, theta))[place].mean())
     moved = slope * (right - theta * base.solve_rates) / accuracy if slope else 0.0
-    rest = paired(after - thinned - moved, clusters=base.clusters)
+    rest = compared(thinned, after - moved, base.clusters, shares=False)
     return float((thinned - solved[:, k][place]).mean()), rest
 
 
@@ -351,7 +360,7 @@ def _choice_explains(coverage: Compared, base: Policy, k: int) -> bool:
     out: minus the sum of (-k / n)^c over the questions of the file, by Good and Toulmin (1956, Biometrika 43, 45-63),
     with the variance sum of (k / n)^2c.
     """
-    c = base.rows["c"].to_numpy()
+    c = base.right
     if not c.all():
         return False
     weights = (k / base.sizes) ** c
@@ -359,40 +368,3 @@ def _choice_explains(coverage: Compared, base: Policy, k: int) -> bool:
     number = coverage.questions
     half = float(np.hypot(number * (coverage.wide[1] - coverage.value), _NORMAL * np.sqrt((weights**2).sum())))
     return number * coverage.value + hidden + half > 0.0
-
-
-def _exchange(base: Policy, solved: Floats, after: Floats, k: int) -> Exchange:
-    tuned = after.mean(axis=0)
-    kept, total = float((solved * tuned).sum()), float(solved.sum())
-    keep, ends = np.nan, (0.0, 1.0)
-    if total:
-        questions = Questions(solved, base.clusters)
-        share = estimate(solved * after, questions)
-        keep, low, high = share.value, *share.interval(WIDE)
-        if not share.error > 0:
-            low, high = map(float, wilson(round(keep, 12), total, WIDE))
-        ends = (max(low, 0.0), min(high, 1.0))
-    return Exchange(
-        kept,
-        total - kept,
-        float(((1.0 - solved) * tuned).sum()),
-        float(((1.0 - solved) * (1.0 - tuned)).sum()),
-        keep,
-        ends,
-        _chance(base, k),
-    )
-
-
-def _chance(base: Policy, k: int) -> float | None:
-    """Share that another draw of the base keeps, over questions with 2 k samples or more.
-
-    None if too many questions have fewer, or none is solved.
-    """
-    n, c, place = base.counts
-    enough = n >= 2 * k
-    if (base.sizes < 2 * k).mean() > LEFT_OUT:
-        return None
-    once, twice = (np.asarray(pass_at_k(n[enough], c[enough], draws)) for draws in (k, 2 * k))
-    weight = np.bincount(place, minlength=len(n))[enough]
-    solved = float(weight @ once)
-    return float(weight @ (2.0 * once - twice)) / solved if solved else None

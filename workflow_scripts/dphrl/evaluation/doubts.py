@@ -80,7 +80,7 @@ def neighbours_agree(policy: Policy) -> tuple[float, float] | None:
 
     Samples that share a beginning, or a file sorted by verdict, agree with their neighbours more often.
     """
-    n, c, right = policy.sizes, policy.rows["c"].cast(pl.Int64).to_numpy(), policy.samples
+    n, c, right = policy.sizes, policy.right, policy.samples
     used = (n > 1) & (c > 0) & (c < n)
     if used.sum() < _FEWEST_QUESTIONS:
         return None

@@ -1,4 +1,4 @@
-"""Estimators from n samples of a prompt: pass@k, pass^k, G-Pass@k, maj@k; classes: counts, number in m, entropy."""
+"""Estimators from n samples of a prompt: pass@k, maj@n; classes: counts, number in m."""
 
 from functools import lru_cache
 from typing import overload
@@ -10,7 +10,6 @@ from scipy.special import betaln
 from dphrl.evaluation.interval import Floats
 
 NO_CLASS = -1
-_SUBSETS = 32
 
 
 @overload
@@ -44,51 +43,25 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] |
     return float(hit) if hit.ndim == 0 else hit
 
 
-def pass_hat_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] | float:
-    """pass^k, the probability that k of n samples drawn without replacement are all correct: C(c, k) / C(n, k).
-
-    For n independent samples it is exactly unbiased for p^k (Yao et al., arXiv 2406.12045).
-
-    Args, Returns, Raises: as `pass_at_k`.
-    """
-    total, right, draws = _counts("pass_hat_k", n, c, k)
-    hit = np.ones(total.shape, dtype=np.float64)
-    for drawn in range(int(draws.max(initial=0))):
-        left = np.maximum(total - drawn, 1)
-        hit = np.where(drawn < draws, hit * np.maximum(right - drawn, 0) / left, hit)
-    return float(hit) if hit.ndim == 0 else hit
-
-
-def maj_at_k(
-    answers: NDArray[np.integer], correct: NDArray[np.bool_], k: int, seed: int, subsets: int = _SUBSETS
-) -> NDArray[np.float64]:
-    """maj@k, the probability that the most frequent answer among k of n samples is right.
+def majority(answers: NDArray[np.integer], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """maj@n, the probability that the most frequent answer among all n samples is right.
 
     Samples without an answer do not vote. Where m answers tie for the most votes, one of them is drawn at random: the
-    right one counts 1/m. Without a vote the prompt is not solved. For k = 1 and k = n this is exact. Else it is the
-    mean over random subsets of the samples, equal for every prompt and policy with the same n, k and seed. The subsets
-    add a standard error of at most 0.5 / sqrt(subsets * prompts) to a mean over prompts.
+    right one counts 1/m. Without a vote the prompt is not solved.
 
     Args:
         answers: (prompts, n) integers, the index of the first sample with the same answer, `NO_CLASS` without one.
         correct: (prompts, n), whether a sample is right; an answer is right if the first sample that gave it is.
-        k: votes, 1..n; another number is a `ValueError`.
-        seed, subsets: of the random subsets.
 
     Returns:
         (prompts,) float64 in [0, 1].
     """
-    n = answers.shape[1]
-    if not 1 <= k <= n:
-        raise ValueError(f"maj_at_k needs 1 <= k <= n, got n={n}, k={k}: sample at least k times per prompt")
-    if k == 1:
-        right = np.take_along_axis(correct, np.maximum(answers, 0), axis=1)
-        return np.asarray((right & (answers != NO_CLASS)).mean(axis=1))
-    if k == n:
-        return _majority(answers, correct)
-    generator = np.random.default_rng([seed, n, k])
-    drawn = (generator.permutation(n)[:k] for _ in range(subsets))
-    return np.asarray(sum(_majority(answers[:, chosen], correct) for chosen in drawn) / subsets)
+    votes = class_counts(answers)
+    most = votes.max(axis=1, keepdims=True)
+    tied = (votes == most) & (votes > 0)
+    # Classes are numbered by their first sample, so column i of `correct` also belongs to class i.
+    right = tied & correct[:, : votes.shape[1]]
+    return np.asarray(right.sum(axis=1) / np.maximum(tied.sum(axis=1), 1))
 
 
 def class_counts(codes: NDArray[np.integer], among: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
@@ -107,9 +80,7 @@ def class_counts(codes: NDArray[np.integer], among: NDArray[np.bool_] | None = N
     return np.bincount(places[counted], minlength=len(codes) * width).reshape(len(codes), width)
 
 
-def rarefied(
-    counts: NDArray[np.integer], m: ArrayLike, among: NDArray[np.integer] | None = None
-) -> NDArray[np.float64]:
+def rarefied(counts: NDArray[np.integer], m: int) -> NDArray[np.float64]:
     """The expected number of classes among m of a prompt's c samples: sum over classes of 1 - C(c - c_j, m) / C(c, m).
 
     Without bias for m independent samples, whatever c is, so that policies with different numbers of right samples
@@ -117,41 +88,20 @@ def rarefied(
 
     Args:
         counts: (prompts, classes) integers, the samples c_j of each class; c is their sum.
-        m: an integer >= 0, or one for each prompt.
-        among: (prompts,) integers, c where it is more than that sum: samples without a class that are drawn too.
+        m: 1 or more.
 
     Returns:
         (prompts,) float64; NaN where c < m.
     """
-    total = counts.sum(axis=1) if among is None else among
-    drawn = np.broadcast_to(np.asarray(m), total.shape)
-    prompts, classes = np.nonzero((counts > 0) & (total >= drawn)[:, None] & (drawn > 0)[:, None])
-    # Few combinations of c, c_j and m occur: one number stands for each.
+    total = counts.sum(axis=1)
+    prompts, classes = np.nonzero((counts > 0) & (total >= m)[:, None])
+    # Few pairs of c and c_j occur: one number stands for each.
     base = int(total.max(initial=0)) + 1
-    codes, place = np.unique(
-        (total[prompts] * base + counts[prompts, classes]) * base + drawn[prompts], return_inverse=True
-    )
+    codes, place = np.unique(total[prompts] * base + counts[prompts, classes], return_inverse=True)
     # A class is among m samples as a right sample is among k.
-    chances = np.asarray(pass_at_k(codes // base**2, codes // base % base, codes % base))[place]
+    chances = np.asarray(pass_at_k(codes // base, codes % base, m))[place]
     expected = np.bincount(prompts, weights=chances, minlength=len(total))
-    return np.where(total >= drawn, expected, np.nan)
-
-
-def entropy(counts: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Entropy in bits of each row of counts, (prompts, classes) to (prompts,); 0 where nothing was counted."""
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    logs = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
-    # Adding 0 turns -0 into 0.
-    return -(shares * logs).sum(axis=1) + 0.0
-
-
-def _majority(answers: NDArray[np.integer], correct: NDArray[np.bool_]) -> NDArray[np.float64]:
-    votes = class_counts(answers)
-    most = votes.max(axis=1, keepdims=True)
-    tied = (votes == most) & (votes > 0)
-    # Classes are numbered by their first sample, so column i of `correct` also belongs to class i.
-    right = tied & correct[:, : votes.shape[1]]
-    return right.sum(axis=1) / np.maximum(tied.sum(axis=1), 1)
+    return np.where(total >= m, expected, np.nan)
 
 
 def _counts(name: str, n: ArrayLike, c: ArrayLike, k: ArrayLike) -> tuple[NDArray[np.int64], ...]:
@@ -185,21 +135,3 @@ def right_among(n: int, k: int) -> Floats:
     chances: Floats = weights / weights.sum(axis=1, keepdims=True)
     chances.flags.writeable = False
     return chances
-
-
-def g_pass_at_k(n: int, c: NDArray[np.integer], k: int, tau: float) -> Floats:
-    """G-Pass@k, the chance that at least ceil(tau k) of k samples are right (arXiv 2412.13147; open-compass/GPassK).
-
-    Without bias for k independent samples. For tau = 1 it is pass^k; for tau = 0 at least one must be right: pass@k.
-
-    Args:
-        n, k: samples per prompt and draws, 1 <= k <= n.
-        c: (prompts,) integers, right samples.
-        tau: in [0, 1].
-
-    Returns:
-        (prompts,) float64.
-    """
-    # 0.7 * 10 is a little above 7.
-    fewest = max(int(np.ceil(np.round(tau * k, 9))), 1)
-    return np.minimum(right_among(n, k)[:, fewest:].sum(axis=1), 1.0)[c]

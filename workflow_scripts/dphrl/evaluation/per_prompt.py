@@ -30,7 +30,13 @@ _OPERATORS = {
     r"[\u{2212}\u{2013}]": "-",
 }
 # Marks of lists, headings and emphasis, and words with the hyphens and slashes inside them, are no arithmetic.
-_PROSE = r"(?m)^[ \t]*(?:[-*+•]|#+|\d+[.)])\s+|\*\*|\\?[A-Za-z]{2,}(?:[-/][A-Za-z]{2,})*"
+_PROSE = r"(?m)</?answer>|^[ \t]*(?:[-*+•]|#+|\d+[.)])\s+|\*\*|\\?[A-Za-z]{2,}(?:[-/][A-Za-z]{2,})*"
+# The final answer of a solution, and in it anything but a plain number.
+_FINAL = r"\\boxed\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}|<answer>[^<]*</answer>|(?m:^[ \t]*(?:####|A:).*$)"
+_NOTATION = (
+    r"(?s)^(?:\\boxed\s*\{|<answer>|[ \t]*(?:####|A:))\s*"
+    r"(.*?\d.*?[^\d.,\s}<].*?|.*?[^\d.,\s}].*?\d.*?)\s*(?:\}|</answer>)?$"
+)
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+"
 
 
@@ -162,9 +168,12 @@ def skeleton(text: pl.Expr) -> pl.Expr:
     """The calculation in a mathematical solution: lines with numbers as `#` and operators, without words and letters.
 
     "First, 3 + 4 = 7" and "Adding: 12 + 5 = 17." are both `#+#=#`. Lines without an operator are left out, so that the
-    skeleton of a bare answer is empty. Two solutions with one skeleton take the same steps in the same order; it does
+    skeleton of a bare answer is empty. The final answer counts as a number, so that 1/2 and 0.5 are no different ways
+    to it. Two solutions with one skeleton take the same steps in the same order; it does
     not show whether their reasons are the same.
     """
+    final = text.str.extract_all(_FINAL).list.last().str.extract(_NOTATION)
+    text = pl.coalesce(text.str.split(final).list.join("0"), text)
     for pattern, operator in _OPERATORS.items():
         text = text.str.replace_all(pattern, operator)
     text = text.str.replace_all(_PROSE, "").str.replace_all(_NUMBER, "#").str.replace_all(r"[^#+\-*/^=<>√\n]", "")

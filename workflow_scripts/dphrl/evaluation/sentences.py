@@ -1,119 +1,145 @@
-"""A diagnosis in sentences, for terminal, page and JSON; shares and differences of shares as text."""
+"""A diagnosis in words, for terminal, page and JSON: five lines, and further sentences."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from dphrl.evaluation import diagnosis as rule
-from dphrl.evaluation.diagnosis import KINDS, Diagnosis
+from dphrl.evaluation.diagnosis import KINDS, Diagnosis, Exchange
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 from dphrl.text import change, count, interval, margin_in_points, percent, points
 
 
-def sentences(diagnosis: Diagnosis, qualified: Iterable[str]) -> list[str]:
-    """The diagnosis, variety, the explanation of a loss, hotter files, the next step, and doubts."""
-    lines = [diagnosis_sentence(diagnosis), variety_sentence(diagnosis), *_explained(diagnosis)]
-    lines += [*_hotter(diagnosis), *_next(diagnosis)]
-    return [*lines, *(f"The diagnosis is qualified: {doubt}" for doubt in qualified)]
+class Said(NamedTuple):
+    """What a word or a reason says: after the word, why, and what to do next."""
+
+    about: str
+    why: str
+    next: str
 
 
-def diagnosis_sentence(diagnosis: Diagnosis) -> str:
-    """The diagnosis, both pass@k, their difference, reasons of CANNOT TELL, and questions kept, lost and gained."""
-    coverage, margin = diagnosis.coverage, margin_in_points(diagnosis.margin)
-    narrow = f"(90 % interval {interval(coverage.narrow)})"
-    means = ""
-    if diagnosis.word in rule.LOSSES:
-        means = (
-            f"; the loss is smaller than the margin of {margin} points" if -coverage.value < diagnosis.margin else ""
-        )
-    elif diagnosis.word == rule.CANNOT_TELL and not diagnosis.reasons:
-        means = f"; no loss is shown, and one of {margin} points is not excluded {narrow}"
-    elif diagnosis.word in (rule.NOT_COLLAPSED, rule.NARROWED):
-        means = f"; a loss of {margin} points or more is excluded {narrow}"
+def five_lines(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
+    """The word, the numbers, the reason, the first doubt, and the next step.
+
+    Args:
+        doubts: sentences on the files; a loss that few misjudged samples explain comes before them.
+    """
+    said = _refused(diagnosis) if diagnosis.word == rule.CANNOT_TELL else _decided(diagnosis)
+    first, *others = [*_tipping(diagnosis), *doubts] or ["none is seen in these files."]
+    more = f" (and {len(others)} more, below)" if others else ""
+    exchange, exchanged = diagnosis.exchange, ""
+    if exchange.beyond(diagnosis.coverage.value, diagnosis.margin):
+        share = percent(exchange.lost / (exchange.kept + exchange.lost))
+        exchanged = f"; {share} % of the questions that the base solves were exchanged for others"
+    return [
+        f"{diagnosis.word}: {said.about}{exchanged}.",
+        _numbers(diagnosis),
+        f"Reason: {said.why} {_exchange(diagnosis, diagnosis.exchange)}",
+        f"Doubt: {first}{more}",
+        f"Next: {said.next}",
+    ]
+
+
+def further(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
+    """Variety, hotter files, and the doubts after the first."""
+    lines = [variety_sentence(diagnosis)]
+    if diagnosis.hotter is not None:
+        lines.append(_hotter(diagnosis))
+    others = [*_tipping(diagnosis), *doubts][1:]
+    return [*lines, *(f"Doubt: {doubt}" for doubt in others)]
+
+
+def _numbers(diagnosis: Diagnosis) -> str:
+    coverage = diagnosis.coverage
     over = f"over {coverage.questions:,} questions" + (f" in {coverage.groups:,} groups" if coverage.groups else "")
     if diagnosis.trainings:
         over += f" and {len(diagnosis.trainings)} trainings ({', '.join(points(gain) for gain in diagnosis.trainings)})"
     hand = ", k chosen by hand" if diagnosis.by_hand else ""
-    numbers = (
-        f"pass@{diagnosis.k} of {diagnosis.policy} is {percent(coverage.tuned)} %, of the base"
-        f" {percent(coverage.base)} %: {points(coverage.value)} points, 95 % interval {interval(coverage.wide)}, {over}"
-        f"{hand}"
-    )
-    reasons = "".join(f" {reason}" for reason in _reasons(diagnosis))
     return (
-        f"{diagnosis.word}: {_about(diagnosis)}. {numbers}{means}.{reasons}{_needed(diagnosis)} {_exchange(diagnosis)}"
+        f"pass@{diagnosis.k} of {diagnosis.policy} is {percent(coverage.tuned)} %, of the base"
+        f" {percent(coverage.base)} %: {points(coverage.value)} points, 95 % interval {interval(coverage.wide)},"
+        f" {over}{hand}."
     )
 
 
-def _about(diagnosis: Diagnosis) -> str:
-    margin = margin_in_points(diagnosis.margin)
-    if diagnosis.word == rule.CANNOT_TELL:
-        if rule.NOT_FOUND in diagnosis.reasons:
-            return "the scorer does not find answers equally often"
-        if diagnosis.k == 1:
-            return "one answer to a question says nothing about coverage"
-        if rule.CHOSEN in diagnosis.reasons:
-            return "the questions look chosen by these samples; draw again"
-        if rule.GUESSES in diagnosis.reasons:
-            return "the loss may be one of guesses"
-        return "coverage may or may not have fallen"
+def _decided(diagnosis: Diagnosis) -> Said:
+    """A diagnosis that is made."""
+    margin, narrow = margin_in_points(diagnosis.margin), interval(diagnosis.coverage.narrow)
+    explained = (
+        f"lower accuracy explains {percent(abs(diagnosis.explained))} of {percent(-diagnosis.coverage.value)} points."
+    )
+    left_open = f"no loss of {margin} points or more is left open"
+    why = f"the 90 % interval {narrow} is above -{margin}."
     if diagnosis.word == rule.COLLAPSED:
-        return "coverage fell, more than accuracy explains" if diagnosis.accuracy.fell else "coverage fell"
+        more = ", more than accuracy explains" if diagnosis.accuracy.fell else ""
+        hotter = f"draw {diagnosis.policy} hotter and add the files with --hotter (a run: evaluate.hotter)."
+        kept = diagnosis.accuracy.fell or diagnosis.hotter is not None
+        return Said(f"coverage fell{more}", explained, "train with a penalty that keeps coverage." if kept else hotter)
     if diagnosis.word == rule.WORSE:
-        return "accuracy and coverage fell together"
-    if diagnosis.word == rule.SHARPENED:
-        return "drawing hotter recovers the lost coverage"
-    if diagnosis.word == rule.NARROWED:
-        return f"no loss of {margin} points or more of coverage is left open, but right answers vary less"
-    if diagnosis.exchange.beyond(diagnosis.margin):
-        lost = diagnosis.exchange.lost / (diagnosis.exchange.kept + diagnosis.exchange.lost)
-        return (
-            f"no loss of {margin} points or more is left open, but {percent(lost)} % of what the base solved was"
-            " exchanged"
+        return Said(
+            "accuracy and coverage fell together", explained, "mend the training: data, rewards, learning rate."
         )
-    return f"no loss of {margin} points or more is left open" + (
-        ", and coverage rose" if diagnosis.coverage.wide[0] > 0 else ""
-    )
+    if diagnosis.word == rule.SHARPENED:
+        return Said(
+            "drawing hotter recovers the lost coverage",
+            f"hot files have no loss of {margin} points.",
+            "sample hotter where many tries count.",
+        )
+    if diagnosis.word == rule.NARROWED:
+        return Said(f"{left_open}, but right answers vary less", why, "look at the variety of right answers.")
+    small = f", but a small loss of {percent(-diagnosis.coverage.value)} is shown" if diagnosis.coverage.fell else ""
+    rose = ", and coverage rose" if diagnosis.coverage.wide[0] > 0 else ""
+    best = "if this is the best of several checkpoints, give all of them: the best hides a loss."
+    return Said(f"{left_open}{small}{rose}", why, best)
 
 
-def _reasons(diagnosis: Diagnosis) -> Iterator[str]:
-    """A sentence for each reason that applies."""
-    k, base, margin = diagnosis.k, percent(diagnosis.coverage.base), margin_in_points(diagnosis.margin)
-    for reason in diagnosis.reasons:
-        if reason == rule.NOT_FOUND and diagnosis.unanswered is not None:
-            yield (
-                f"No answer is found in {percent(diagnosis.unanswered.tuned)} % of the samples of {diagnosis.policy}"
-                f" and in {percent(diagnosis.unanswered.base)} % of the base's; the end of one without an answer:"
-                f" {diagnosis.unanswered.example!r}. Draw longer responses, or ask for answers in another form."
-            )
-        elif reason == rule.ONE_SAMPLE:
-            yield "K is 1, and pass@1 is accuracy: draw more samples of each question."
-        elif reason == rule.CHOSEN:
-            yield (
-                "No question is solved by none of the samples, or none by all, though many nearly are. A filter by"
-                " these samples makes an equal model seem worse."
-            )
-        elif reason == rule.GUESSES and diagnosis.guesses is not None:
-            yield (
-                f"With the right answer of another question in place of its own, pass@{k} is"
-                f" {percent(diagnosis.guesses[1])} % for {diagnosis.policy} and {percent(diagnosis.guesses[0])} % for"
-                " the base: fewer different guesses explain half of the loss or more."
-            )
-        elif reason == rule.UNSOLVED:
-            yield "No model solves any question, so nothing could be lost."
-        elif reason == rule.TOO_HARD:
-            yield (
-                f"The base solves only {base} % within {k} samples, less than twice the margin of {margin} points:"
-                " these questions can show a loss, but no health. Use easier questions, or a smaller --margin."
-            )
-        elif reason == rule.CEILING:
-            yield (
-                "Both models are right on nearly every sample, so no loss of coverage could be seen. Use harder"
-                " questions."
-            )
+def _refused(diagnosis: Diagnosis) -> Said:
+    """CANNOT TELL, by its first reason."""
+    k, margin, name = diagnosis.k, margin_in_points(diagnosis.margin), diagnosis.policy
+    reason = next(iter(diagnosis.reasons), None)
+    if reason == rule.NOT_FOUND and diagnosis.unanswered is not None:
+        missing = diagnosis.unanswered
+        return Said(
+            "the scorer does not find answers equally often",
+            f"no answer is found in {percent(missing.tuned)} % of the samples of {name} and in"
+            f" {percent(missing.base)} % of the base's; one ends with {missing.example!r}.",
+            "draw longer responses, or ask for answers in another form.",
+        )
+    if reason == rule.GUESSES and diagnosis.guesses is not None:
+        return Said(
+            "the loss may be one of guesses",
+            f"with the right answer of another question pass@{k} is {percent(diagnosis.guesses[1])} % for {name},"
+            f" {percent(diagnosis.guesses[0])} % for the base: fewer guesses explain half of the loss or more.",
+            "ask for answers that cannot be guessed.",
+        )
+    said = {
+        rule.ONE_SAMPLE: Said(
+            "one answer to a question says nothing about coverage",
+            "K is 1, and pass@1 is accuracy.",
+            "draw more samples of each question.",
+        ),
+        rule.CHOSEN: Said(
+            "the questions look chosen by these samples",
+            "no question is solved by none of the samples, or none by all, though many nearly are.",
+            "draw again; a filter by these samples makes an equal model seem worse.",
+        ),
+        rule.UNSOLVED: Said("nothing could be lost", "no model solves any question.", "use easier questions."),
+        rule.TOO_HARD: Said(
+            "these questions can show a loss, but no health",
+            f"the base solves only {percent(diagnosis.coverage.base)} % within {k} samples, less than two margins.",
+            "use easier questions, or a smaller --margin.",
+        ),
+        rule.CEILING: Said(
+            "no loss could be seen", "both models are right on nearly every sample.", "use harder questions."
+        ),
+    }
+    if reason in said:
+        return said[reason]
+    narrow = interval(diagnosis.coverage.narrow)
+    excluded = f"no loss is shown, and one of {margin} points is not excluded (90 % interval {narrow})."
+    return Said("coverage may or may not have fallen", excluded, _needed(diagnosis))
 
 
 def _needed(diagnosis: Diagnosis) -> str:
-    if diagnosis.word != rule.CANNOT_TELL or diagnosis.reasons:
-        return ""
     ways = []
     if diagnosis.more_questions is not None:
         ways.append(f"about {diagnosis.more_questions:,} questions with as many samples")
@@ -121,34 +147,25 @@ def _needed(diagnosis: Diagnosis) -> str:
         ways.append(f"about {diagnosis.more_samples:,} samples of each of these questions")
     if not ways:
         more = "train more seeds, or allow" if diagnosis.trainings else "allow"
-        return f" Not even 100 times as many questions would tell; {more} a larger margin."
-    # For several trainings or groups, how many samples would do is not computed.
-    would_do_or_unknown = diagnosis.more_samples or diagnosis.trainings or diagnosis.coverage.groups
-    only = "" if would_do_or_unknown else " More samples of these questions alone would not do."
-    return f" To tell with a chance of about 80 % at the same k, it takes {', or '.join(ways)}.{only}"
+        return f"{more} a larger margin; not even 100 times as many questions would tell."
+    return f"draw {', or '.join(ways)}; that tells in about 80 % of cases."
 
 
-def _explained(diagnosis: Diagnosis) -> Iterator[str]:
-    """How much of a loss lower accuracy explains."""
-    if diagnosis.word in (*rule.LOSSES, rule.SHARPENED):
-        yield (
-            f"pass@{diagnosis.k} fell by {percent(-diagnosis.coverage.value)} points; lower accuracy on every question"
-            f" alike would explain {percent(abs(diagnosis.explained))} of them (accuracy"
-            f" {points(diagnosis.accuracy.value)} {interval(diagnosis.accuracy.wide)})."
-        )
-
-
-def _exchange(diagnosis: Diagnosis) -> str:
-    """Questions kept, lost and gained, with the share that another draw of the base keeps."""
-    exchange = diagnosis.exchange
-    if not exchange.kept + exchange.lost:
+def _exchange(diagnosis: Diagnosis, exchange: Exchange) -> str:
+    """Questions kept, lost and gained, with the loss by chance."""
+    solved = exchange.kept + exchange.lost
+    if not solved:
         return f"The base solves no question, {diagnosis.policy} {exchange.gained:.1f}."
-    chance = "" if exchange.chance is None else f"; another draw of the base keeps {percent(exchange.chance)} %"
-    return (
-        f"Of {exchange.kept + exchange.lost:.1f} questions that the base solves, {diagnosis.policy} keeps"
-        f" {exchange.kept:.1f} and loses {exchange.lost:.1f}; it gains {exchange.gained:.1f}"
-        f" (it keeps {percent(exchange.keep)} %{chance})."
-    )
+    chance = "" if exchange.chance is None else f" ({exchange.chance:.1f} by chance)"
+    return f"Of {solved:.1f} solved questions {exchange.lost:.1f} are lost{chance}, {exchange.gained:.1f} gained."
+
+
+def _tipping(diagnosis: Diagnosis) -> Iterator[str]:
+    if diagnosis.tips and diagnosis.tipping is not None:
+        yield (
+            f"if {100 * diagnosis.tipping:.2g} % of the base's wrong samples were right by mistake, no loss would be"
+            " shown."
+        )
 
 
 def variety_sentence(diagnosis: Diagnosis) -> str:
@@ -167,12 +184,10 @@ def variety_sentence(diagnosis: Diagnosis) -> str:
             f" models, {over}; such short answers cannot show variety."
         )
     low, high = difference.wide
-    fell = {**dict.fromkeys(rule.LOSSES, "Variety fell too"), rule.NOT_COLLAPSED: "Variety fell a little"}
     said = "No difference in variety is shown"
-    if high < 0:
-        said = fell.get(diagnosis.word, "Variety fell")
-    elif low > 0:
-        said = "Variety rose"
+    # A difference that reads as 0.00 is none.
+    if float(change(difference.value)):
+        said = "Variety fell" if high < 0 else "Variety rose" if low > 0 else said
     return (
         f"{said}: {name} has {count(difference.tuned)} different {KINDS[variety.kind]} among {variety.m} right answers"
         f" to a question, the base {count(difference.base)} ({change(difference.value)}, 95 % interval"
@@ -180,22 +195,15 @@ def variety_sentence(diagnosis: Diagnosis) -> str:
     )
 
 
-def _hotter(diagnosis: Diagnosis) -> Iterator[str]:
+def _hotter(diagnosis: Diagnosis) -> str:
     hotter = diagnosis.hotter
     if hotter is None:
-        return
+        return ""
     chosen = " and ".join(dict.fromkeys(hotter.chosen))
-    yield (
+    return (
         f"Drawn hotter ({chosen}, chosen on one half of the questions and judged on the other),"
         f" pass@{diagnosis.k} of {diagnosis.policy} is {percent(hotter.coverage.tuned)} %, of the base"
-        f" {percent(hotter.coverage.base)} %: {points(hotter.coverage.value)} points, 95 % interval"
-        f" {interval(hotter.coverage.wide)}; that {'recovers' if hotter.recovers else 'does not recover'} the coverage."
+        f" {percent(hotter.coverage.base)} %: {points(hotter.coverage.value)} points {interval(hotter.coverage.wide)}."
+        f" {_exchange(diagnosis, hotter.exchange)} That {'recovers' if hotter.recovers else 'does not recover'} the"
+        " coverage."
     )
-
-
-def _next(diagnosis: Diagnosis) -> Iterator[str]:
-    if diagnosis.word == rule.COLLAPSED and diagnosis.hotter is None and not diagnosis.accuracy.fell:
-        yield (
-            f"Next step: draw {diagnosis.policy} at higher temperatures and add the files with --hotter, in a run"
-            " with evaluate.hotter. If coverage comes back, the model is sharpened, not collapsed."
-        )

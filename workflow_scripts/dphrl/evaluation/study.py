@@ -43,6 +43,11 @@ class Policy:
         """(prompts,), samples of each prompt; all equal in a run of the workflow."""
         return self.rows["n"].cast(pl.Int64).to_numpy()
 
+    @cached_property
+    def right(self) -> NDArray[np.int64]:
+        """(prompts,), right samples of each prompt."""
+        return self.rows["c"].cast(pl.Int64).to_numpy()
+
     @property
     def n(self) -> int:
         """Samples per prompt; the fewest, where prompts differ."""
@@ -64,13 +69,13 @@ class Policy:
     @cached_property
     def solve_rates(self) -> Floats:
         """(prompts,), the share of right samples."""
-        return np.asarray(self.rows["c"].to_numpy() / self.sizes)
+        return np.asarray(self.right / self.sizes)
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
         """n and c of the few pairs that occur, and (prompts,) the place of each prompt among them."""
         base = int(self.sizes.max()) + 1
-        pairs, place = np.unique(self.sizes * base + self.rows["c"].to_numpy(), return_inverse=True)
+        pairs, place = np.unique(self.sizes * base + self.right, return_inverse=True)
         return pairs // base, pairs % base, place
 
     def column(self, name: str) -> Floats:
@@ -138,7 +143,7 @@ class Study:
     Attributes:
         policies: dataset by dataset, base first, then by method, seed and step.
         config: its `k`, `against` and `claims`.
-        seed: of maj@k, and of the questions that are drawn again at equal mean.
+        seed: of the questions that are drawn again at equal mean, and of the halves of hotter draws.
     """
 
     policies: Sequence[Policy]

@@ -24,7 +24,7 @@ from dphrl.evaluation.methods import label
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.paired import compared
 from dphrl.evaluation.rarefied import rarefaction
-from dphrl.evaluation.sentences import sentences
+from dphrl.evaluation.sentences import five_lines, further
 from dphrl.evaluation.study import Policy, Study
 from dphrl.store.catalogue import SCHEMAS
 
@@ -92,7 +92,7 @@ def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.
         here = replace(last, policies=[policy for policy in last.policies if policy.key.dataset == dataset])
         base, *others = here.policies
         kinds, k = kinds_of(here), diagnosis_k(np.min([policy.sizes for policy in here.policies], axis=0))
-        chosen = look_chosen(base.sizes, base.rows["c"].cast(pl.Int64).to_numpy())
+        chosen = look_chosen(base.sizes, base.right)
         diagnoses = []
         for method in dict.fromkeys(policy.key.method for policy in others):
             tuned = [policy for policy in others if policy.key.method == method]
@@ -112,7 +112,16 @@ def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.
             diagnoses, together([diagnosis for _, diagnosis in diagnoses])[0], strict=True
         ):
             difference = (diagnosis.coverage.value, *diagnosis.coverage.wide)
-            rows.append((dataset, method, diagnosis.word, k, *difference, " ".join(sentences(diagnosis, ()))))
+            rows.append(
+                (
+                    dataset,
+                    method,
+                    diagnosis.word,
+                    k,
+                    *difference,
+                    " ".join([*five_lines(diagnosis), *further(diagnosis)]),
+                )
+            )
     return {"collapse": SCHEMAS["collapse"].frame(rows), "hotter": SCHEMAS["hotter"].frame(at_each)}
 
 

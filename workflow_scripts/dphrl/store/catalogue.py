@@ -47,7 +47,7 @@ _comparisons = partial(
     bounds=dict.fromkeys(("p", "p_holm", "p_permutation"), (0, 1))
     | {"seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1},
 )
-_RATE_NAMES = ("keep", "explore", "ndr", "nscr")
+_RATE_NAMES = ("keep", "explore", "ndr")
 _RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
 _SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
 _AT_K = _POLICY | {"k": _I32}
@@ -198,23 +198,11 @@ _DECLARED = (
         bounds=dict.fromkeys(("k", "low", "high", "up_to"), _FROM_1),
     ),
     Schema(
-        "transitions",
-        (*_POLICY, "base_percent", "policy_percent"),
-        _POLICY | _columns(_I32, "base_percent", "policy_percent") | {"prompts": _F64},
-        bounds={"base_percent": (0, 100), "policy_percent": (0, 100), "prompts": _FROM_0},
-    ),
-    Schema(
         "rarefied",
         (*_POLICY, "classes", "m"),
         _POLICY | {"classes": _STR, "m": _I32, "prompts": _I32} | _INTERVAL,
         enums={"classes": ("styles", *_CLASSES)},
         bounds={"m": (2, _INF), "prompts": (30, _INF), "value": _FROM_1},
-    ),
-    Schema(
-        "diversity_split",
-        (*_POLICY, "classes", "part"),
-        _POLICY | _columns(_STR, "classes", "part") | _INTERVAL,
-        enums={"classes": _CLASSES, "part": ("all", "right", "wrong", "narrowing", "rest")},
     ),
     Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
     Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
@@ -238,11 +226,8 @@ _DECLARED = (
         | _columns(_I32, "seeds", "questions", "clusters")
         | {"verdict": _STR, "detectable": _F64}
         | _columns(_I32, "seeds_needed", "questions_needed")
-        | {"trainings": pl.List(_F64), "fell": _I32, "fell_low": _F64, "fell_high": _F64},
+        | {"trainings": pl.List(_F64)},
         nullable={
-            "fell",
-            "fell_low",
-            "fell_high",
             "level",
             "low",
             "high",
