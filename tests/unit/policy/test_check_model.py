@@ -246,6 +246,14 @@ def test_other_models_are_taken_and_checked(config: PreTrainedConfig, more: dict
             check(tmp_path)
 
 
+def test_a_tied_head_that_differs_is_not_loaded(whole: Path) -> None:
+    """Only the trainer would use it."""
+    harm, words = BROKEN["a head that is stored although it is tied, and differs"]
+    harm(whole)
+    with pytest.raises(ValueError, match=words):
+        load_model(whole, "float32")
+
+
 @pytest.mark.parametrize("flags", [{"temperature": 0.9, "top_p": 0.6}, {"pad_token_id": -1}])
 def test_a_model_whose_flags_of_sampling_contradict_each_other_can_be_saved(flags: dict[str, Any], whole: Path) -> None:
     (whole / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 7], **flags}))
