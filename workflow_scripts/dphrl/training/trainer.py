@@ -132,8 +132,8 @@ class Trainer:
         for group in self._deepspeed.optimizer.param_groups:
             group["lr"] = lr
         self._deepspeed.step()
-        of_ranks = all_reduce_sum({name: float(total) for name, total in totals.items()})
-        return Update(of_ranks, float(self._deepspeed.get_global_grad_norm()), [part.cpu() for part in logprobs])
+        over_ranks = all_reduce_sum({name: float(total) for name, total in totals.items()})
+        return Update(over_ranks, float(self._deepspeed.get_global_grad_norm()), [part.cpu() for part in logprobs])
 
     def divergence_share(self, examples: Sequence[Example]) -> float | None:
         """The divergence's share of the gradient on a mini-batch: |g_D| / (|g_D| + |g_P|), P the policy loss.
