@@ -13,7 +13,7 @@ from dphrl.config.config import Config
 from dphrl.config.load import load_config, read_config
 from dphrl.config.places import check_files
 from dphrl.plan.look import Look
-from dphrl.scoring.thoughts import STILL_THINKING
+from dphrl.scoring.verdict import STILL_THINKING
 from dphrl.toy.world import build_world
 
 ROOT = Path(__file__).resolve().parents[3]

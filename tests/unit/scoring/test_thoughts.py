@@ -11,8 +11,7 @@ from dphrl.data.thoughts import answer_part
 from dphrl.scoring.factory import CustomScorer
 from dphrl.scoring.math.scorer import MathScorer
 from dphrl.scoring.sql.program import extract_sql
-from dphrl.scoring.thoughts import score_answers
-from dphrl.scoring.verdict import Verdict
+from dphrl.scoring.verdict import Verdict, score_answers
 from dphrl.scoring.verdict_tables import score_rollouts
 
 

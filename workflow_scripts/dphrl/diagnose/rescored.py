@@ -52,7 +52,7 @@ def judged(
     """
     check_extra(task)
     from dphrl.scoring.factory import make_scorer
-    from dphrl.scoring.thoughts import score_answers
+    from dphrl.scoring.verdict import score_answers
 
     rows = file.rows
     questions = rows.select("question_id", "question", "gold").iter_rows()

@@ -29,7 +29,7 @@ from dphrl.policy.logprobs import device_of_job, use_free_cores
 from dphrl.policy.requests import SamplingPlan, rollout_frame
 from dphrl.policy.transformers_engine import TransformersEngine
 from dphrl.scoring.factory import make_scorer
-from dphrl.scoring.thoughts import STILL_THINKING
+from dphrl.scoring.verdict import STILL_THINKING
 from dphrl.scoring.verdict_tables import audit_gold, score_rollouts
 from dphrl.store.layout import Layout
 from dphrl.text import visible

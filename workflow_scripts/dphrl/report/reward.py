@@ -11,8 +11,7 @@ from threading import Lock
 from typing import Any
 
 from dphrl.scoring.factory import make_scorer
-from dphrl.scoring.thoughts import score_answers
-from dphrl.scoring.verdict import Scorer
+from dphrl.scoring.verdict import Scorer, score_answers
 
 # verl judges in threads; the worker processes answer one caller at a time.
 _lock = Lock()

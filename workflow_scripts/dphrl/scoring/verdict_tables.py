@@ -6,8 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from dphrl.scoring.thoughts import score_answers
-from dphrl.scoring.verdict import Scorer, Verdict
+from dphrl.scoring.verdict import Scorer, Verdict, score_answers
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.text import percent, visible
 

@@ -24,7 +24,7 @@ from dphrl.policy.logprobs import load_model
 from dphrl.policy.ranks import ONE_NODE, Nodes, RankJob, cores_of_rank, run_on_ranks, threads_of_rank
 from dphrl.policy.requests import Completion, Request
 from dphrl.scoring.factory import make_scorer
-from dphrl.scoring.thoughts import score_answers
+from dphrl.scoring.verdict import score_answers
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import replacing_folder
 from dphrl.store.stage import Timing
