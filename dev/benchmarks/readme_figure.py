@@ -5,7 +5,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import altair as alt
 import numpy as np
@@ -59,14 +58,17 @@ def draw(points: pl.DataFrame) -> alt.LayerChart:
     names = alt.Chart(labels(points)).mark_text(align="left", dx=10, fontSize=15, fontWeight="bold")
     names = names.encode(x, alt.Y("place:Q", title="questions solved"), colour, text="text:N")
     chart = alt.layer(lines, names).properties(width=640, height=280, background="white", padding=10)
-    font: dict[str, Any] = {
-        "labelColor": MUTED,
-        "titleColor": INK,
-        "labelFontSize": 13,
-        "titleFontSize": 14,
-        "titleFontWeight": "normal",
-    }
-    return chart.configure_axis(**font, gridColor=LINE, domainColor=MUTED).configure_view(stroke=None)
+    axes = alt.AxisConfig(
+        labelColor=MUTED,
+        titleColor=INK,
+        labelFontSize=13,
+        titleFontSize=14,
+        titleFontWeight="normal",
+        gridColor=LINE,
+        domainColor=MUTED,
+    )
+    drawn: alt.LayerChart = chart.configure(axis=axes, view=alt.ViewConfig(stroke=None))
+    return drawn
 
 
 if __name__ == "__main__":
