@@ -20,7 +20,7 @@ from dphrl.text import visible
 from snakemake_logger_plugin_dphrl.changes import changed_keys
 
 # The reason of a job in a dry run.
-ParamsChange.__str__ = changed_keys  # type: ignore[method-assign]
+ParamsChange.__str__ = changed_keys
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
 # The rules that take most of the time of a run: without them an estimate of the rest would be far too low. They have a
 # prefix in a workflow that imports this one.

@@ -101,12 +101,13 @@ class Look:
 
     def report(self, rule: str) -> str:
         """Lines for the user: lengths, answers by each rule, and the faults by `rule`."""
-        lengths = self.answers["token_ids"].list.len()
+        lengths = self.answers["token_ids"].list.len().to_list()
         cut = self.answers.select((pl.col("finish_reason") == "length").mean()).item()
         questions = counted(self.answers["prompt_id"].n_unique(), "question")
         lines = [
-            f"{self.answers.height} answers to {questions}, drawn in {self.seconds:,.0f} s: {lengths.mean():,.0f}"
-            f" tokens on average, {lengths.max():,} at most, {cut:.0%} cut off at {self.limit:,}"
+            f"{self.answers.height} answers to {questions}, drawn in {self.seconds:,.0f} s:"
+            f" {sum(lengths) / len(lengths):,.0f} tokens on average, {max(lengths):,} at most,"
+            f" {cut:.0%} cut off at {self.limit:,}"
         ]
         for tried, judged in self.verdicts.items():
             shares = f"finds an answer in {_answered(judged):.0%}, {_right(judged):.0%} are right"
