@@ -106,8 +106,8 @@ class Look:
         questions = counted(self.answers["prompt_id"].n_unique(), "question")
         lines = [
             f"{self.answers.height} answers to {questions}, drawn in {self.seconds:,.0f} s:"
-            f" {sum(lengths) / len(lengths):,.0f} tokens on average, {max(lengths):,} at most, {cut:.0%} cut off at"
-            f" {self.limit:,}"
+            f" {sum(lengths) / len(lengths):,.0f} tokens on average, {max(lengths):,} at most,"
+            f" {cut:.0%} cut off at {self.limit:,}"
         ]
         for tried, judged in self.verdicts.items():
             shares = f"finds an answer in {_answered(judged):.0%}, {_right(judged):.0%} are right"
