@@ -733,7 +733,7 @@ def examples(cell: str) -> list[tuple[str, str]]:
 def test_the_examples_of_the_documentation(scorer: MathScorer) -> None:
     page = (Path(__file__).parents[3] / "docs" / "scoring.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (.* for .*) \| (.* for .*) \| .* \|$", page, re.MULTILINE)
-    assert {name for name, _, _ in rows} == {*RULES, "count", "relation", "solutions"}
+    assert {name for name, _, _ in rows} == {*RULES, "brackets", "count", "relation", "solutions"}
     for name, wrong, right in rows:
         refused = judged(scorer, examples(wrong))
         assert {verdict.detail for verdict in refused} == {f"rule: {name}"}, name
