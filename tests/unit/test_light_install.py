@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("objective", "policy", "toy", "training")
 NEED_AN_EXTRA = (
     *("dphrl.machine.leftovers", "dphrl.report.cards", "dphrl.plan.look"),
-    *("dphrl.scoring.math.guards", "dphrl.scoring.sql.canonical_form", "dphrl.scoring.sql.row_order"),
+    *("dphrl.scoring.math.algebra", "dphrl.scoring.math.judge"),
+    *("dphrl.scoring.sql.canonical_form", "dphrl.scoring.sql.row_order"),
 )
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys, dphrl

@@ -36,6 +36,7 @@ WRONG = {
         #1 ## #1 mph, #2 mph
         #1 ## #1, #2
         #1,#1 ## #1
+        9_{5} ## 9
         #1\text{ cm}, #2\text{ cm} ## #1
         #1\text{ cm or }#2\text{ cm} ## #1
         #1 \qquad \text{(or six)} ## #1
@@ -76,6 +77,7 @@ WRONG = {
         \text{between }#1\text{ feet} ## #1
         #1\text{ at least} ## #1
         #1\text{ roughly} ## #1
+        #1\text{ hopefully} ## #1
         #1\text{ probably} ## #1
         #1\text{ (I think)} ## #1
         #1 + about #2 ## #1
@@ -94,6 +96,7 @@ WRONG = {
         #1 cm + #2 cm ## #1
     """,
     "units": r"""
+        #1\text{ kg} ## #1\%
         #1\text{ points lower} ## #1\text{ points higher}
         #1\text{ percent less} ## #1\text{ percent more}
         #1\text{ km south} ## #1\text{ km}\text{ north}
@@ -733,7 +736,7 @@ def examples(cell: str) -> list[tuple[str, str]]:
 def test_the_examples_of_the_documentation(scorer: MathScorer) -> None:
     page = (Path(__file__).parents[3] / "docs" / "scoring.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (.* for .*) \| (.* for .*) \| .* \|$", page, re.MULTILINE)
-    assert {name for name, _, _ in rows} == {*RULES, "count", "relation", "solutions"}
+    assert {name for name, _, _ in rows} == {*RULES, "brackets", "count", "relation", "solutions"}
     for name, wrong, right in rows:
         refused = judged(scorer, examples(wrong))
         assert {verdict.detail for verdict in refused} == {f"rule: {name}"}, name

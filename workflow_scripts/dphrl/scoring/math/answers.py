@@ -91,7 +91,6 @@ BASED: Final = re.compile(
     rf"(?<![\w.^}}\\])(?P<open>\()?(?=[A-Z]*\d)(?P<digits>[0-9A-Z]++(?:\.[0-9A-Z]++)?)(?(open)\)){_SUBSCRIPT}", re.ASCII
 )
 _WHOLE: Final = re.compile(rf"(?P<sign>[-+]?){BASED.pattern}", re.ASCII)
-_LETTER: Final = re.compile("[A-Z]")
 
 
 _INDEXED: Final = re.compile(r"(?<![\w.^}\\])\(?\d[\d.]*+\)?_")
@@ -274,8 +273,8 @@ def may_be_equal(gold: str, answer: str) -> bool:
 
 
 def _base(match: re.Match[str]) -> int | None:
-    """The base, from 2 to 36; None if it is none, or a letter is no digit of it (`5C_2` is a binomial coefficient)."""
+    """The base, from 2 to 36; None if a digit is not below it (`8_5`; `5C_2` is a binomial coefficient)."""
     digits, written = match["digits"], match["base"]
     base = int(written) if written.isdigit() else _NAMES.index(written) + 2
-    largest = max((int(letter, 36) for letter in _LETTER.findall(digits)), default=0)
+    largest = max(int(digit, 36) for digit in digits if digit != ".")
     return base if 2 <= base <= 36 and largest < base else None

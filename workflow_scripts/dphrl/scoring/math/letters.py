@@ -1,7 +1,7 @@
 r"""Capital letters beside their small ones (`M` and `m`), which math-verify reads as one symbol."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 # Words, names of sets and the exponent of `1E5` are no letters of an expression.
@@ -14,12 +14,10 @@ _TOKEN: Final = re.compile(
 _UNUSED: Final = "qhjkuvwyzpoabcglmnrstx"
 
 
-def distinct(texts: Sequence[str]) -> list[str]:
-    """The texts with each capital that meets its small letter renamed to a letter that none of them has; `i` is `I`."""
+def capitals_renamed(texts: Sequence[str]) -> Callable[[str], str]:
+    """Renames each capital that meets its small letter in the texts to a letter that none of them has; `i` is `I`."""
     letters = {token[0] for text in texts for token in _TOKEN.finditer(text) if token.lastgroup}
     both = sorted(letter for letter in letters if letter.lower() in letters - {letter} and letter != "I")
     unused = [letter for letter in _UNUSED if letters.isdisjoint((letter, letter.upper()))]
     names = {capital: f" {name} " if len(capital) > 1 else name for capital, name in zip(both, unused, strict=False)}
-    if not names:
-        return list(texts)
-    return [_TOKEN.sub(lambda token: names.get(token[0], token[0]), text) for text in texts]
+    return lambda text: _TOKEN.sub(lambda token: names.get(token[0], token[0]), text) if names else text

@@ -1,23 +1,29 @@
 r"""The values that an answer lists, each at its relations and units; `1, 2 \text{ or } 3` lists three."""
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeVar
 
 from dphrl.data.latex import split_at_commas
 from dphrl.scoring.math.answers import normal_form, number, without_base
+from dphrl.scoring.math.forms import DEGREE
 from dphrl.scoring.math.relations import Sides, decimals, sides, symbols
-from dphrl.scoring.math.units import Quantity, quantity
+from dphrl.scoring.math.units import CURRENCY, Quantity, quantity
 from dphrl.scoring.verdict import digest
 
+_Value = TypeVar("_Value")
+_SIGNS: Final = frozenset({"%", DEGREE, CURRENCY})
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _SPACING: Final = re.compile(r"(?<!\\)\\[,;:> ]|(?<!\\)~|\\q?quad(?![A-Za-z])|\\(?:thinspace|enspace)(?![A-Za-z])")
 _TEXT: Final = re.compile(r"\\(?:text|mbox|textbf|textrm)\s*\{([^{}]*)\}")
 _CONNECTIVE: Final = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
-_SEPARATOR: Final = re.compile(r"\s(?:and|or)\s|;|\\(?:vee|lor)(?![A-Za-z])|\\(?:wedge|land)(?![A-Za-z])(?=.*=)")
+_SEPARATOR: Final = re.compile(
+    r"(?:\s|(?<=\)))(?:and|or)(?:\s|(?=\())|;|\\(?:vee|lor)(?![A-Za-z])|\\(?:wedge|land)(?![A-Za-z])(?=.*=)"
+)
 _BOTH: Final = re.compile(r"\\text\s*\{\s*and\s*\}|\sand\s|\\(?:wedge|land)(?![A-Za-z])")
 _PLUS_MINUS: Final = re.compile(r"\\(?:pm|mp)(?![A-Za-z])")
 _SET_OF: Final = re.compile(r"(?:[A-Za-z]|\\text\s*\{[^{}]*\})\s*(?:=|\\in(?![A-Za-z]))\s*(?=\\\{)")
@@ -40,6 +46,13 @@ class Member:
     def decimal(self) -> Fraction | None:
         """The value of a text that is nothing but a decimal number, which needs no further reading."""
         return Fraction(self.text) if _PLAIN.fullmatch(self.text) else None
+
+    @cached_property
+    def plain(self) -> Fraction | None:
+        """The value of a text that is nothing but a number."""
+        if self.decimal is not None or not _SIGNS.isdisjoint(self.text):
+            return self.decimal
+        return number(self.whole)
 
     @cached_property
     def whole(self) -> str:
@@ -148,11 +161,6 @@ class Member:
         form, base = self._digits_and_base
         return None if self.refused or (base and _LETTER.search(form)) else number(form)
 
-    @cached_property
-    def error(self) -> Fraction | None:
-        """Half a unit of the last digit of a plain decimal number after a sign of approximation; None for others."""
-        return _error(self.sides.values[-1], self.sides.approximate[-1])
-
 
 def members(text: str) -> list[Member]:
     r"""The values that a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the only member."""
@@ -201,6 +209,47 @@ def _parts(match: re.Match[str]) -> str:
     if len(parts) == 1:
         return match[0]
     return ",".join(f"\\text{{{part}}}" if part.strip(" ,") else "" for part in parts)
+
+
+def equal_numbers(golds: list[Member], answers: list[Member], tolerance: Fraction | None) -> bool | None:
+    """Whether two lists of nothing but numbers are equal; None where a member is more than a number."""
+    if any(member.plain is None for member in (*golds, *answers)):
+        return None
+
+    def same(gold: Member, answer: Member) -> bool:
+        return is_near(gold.plain or Fraction(), answer.plain or Fraction(), tolerance, gold.text + answer.text)
+
+    return one_to_one(golds, answers, same)
+
+
+def is_near(gold: Fraction, answer: Fraction, error: Fraction | None, digits: str) -> bool:
+    """Whether two numbers are equal: within an absolute error, if there is one, else exactly.
+
+    Decimals are equal if they agree to 6 places, as for math-verify, and to 1 part in 10,000.
+    """
+    difference = abs(gold - answer)
+    if difference == 0 or error is not None:
+        return difference <= (error or 0)
+    return "." in digits and round(gold, 6) == round(answer, 6) and difference <= abs(gold) / 10_000
+
+
+def one_to_one(golds: Sequence[_Value], answers: Sequence[_Value], same: Callable[[_Value, _Value], bool]) -> bool:
+    """Whether golds and answers can be paired so that each pair is equal and none is left over (augmenting paths)."""
+    partner: dict[int, int] = {}
+    equal_to: dict[int, list[int]] = {}
+
+    def find(gold: int, tried: set[int]) -> bool:
+        if gold not in equal_to:
+            equal_to[gold] = [index for index, answer in enumerate(answers) if same(golds[gold], answer)]
+        for index in equal_to[gold]:
+            if index not in tried:
+                tried.add(index)
+                if index not in partner or find(partner[index], tried):
+                    partner[index] = gold
+                    return True
+        return False
+
+    return len(golds) == len(answers) and all(find(gold, set()) for gold in range(len(golds)))
 
 
 def answer_class(listed: list[Member]) -> str:

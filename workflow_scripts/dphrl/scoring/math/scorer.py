@@ -16,17 +16,15 @@ from dphrl.scoring.math.answers import (
     expand_exponents,
     final_answer,
     gold_answer,
-    may_be_equal,
     normal_form,
 )
-from dphrl.scoring.math.members import Member, answer_class, members
-from dphrl.scoring.math.objections import compare
-from dphrl.scoring.math.units import agree, quantity
+from dphrl.scoring.math.members import Member, answer_class, equal_numbers, members
 from dphrl.scoring.verdict import Verdict, check_option
 from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool, PooledScorer
 
 _GRACE_SECONDS: Final = 0.8
+_WORDS: Final = re.compile("[A-Za-z][^\\\\]*")
 _DOLLAR: Final = re.compile(r"\\?\$")
 # Answers that say nothing; no gold that the audit knows is one of them.
 _CONSTANTS: Final = ("0=1", "x=x", r"\phantom{1}")
@@ -74,11 +72,9 @@ class MathScorer(PooledScorer):
         """
         golds: dict[_Gold, _Gold] = {}
 
-        def judge(index: int, response: str, truth: Mapping[str, Any]) -> Verdict | _Comparison | _Published:
+        def judge(index: int, response: str, truth: Mapping[str, Any]) -> Verdict | _Comparison:
             gold = _gold(index, truth)
-            if self._comparison == "published":
-                return _published(response, self._answer, gold)
-            return _judge(response, self._answer, golds.setdefault(gold, gold))
+            return _judge(response, self._answer, golds.setdefault(gold, gold), self._comparison == "published")
 
         return self._score(responses, ground_truths, judge)
 
@@ -91,9 +87,9 @@ class MathScorer(PooledScorer):
         golds = [_gold(index, truth) for index, truth in enumerate(ground_truths)]
         verdicts = self.score([f"\\boxed{{{gold.text}}}" for gold in golds], ground_truths)
         probes = [
-            _Comparison(gold, constant, constant, False, (_texts(gold.members), (constant,)))
+            _Comparison(gold, constant, constant, prose=False)
             for gold, verdict in zip(golds, verdicts, strict=True)
-            if verdict.correct and self._comparison == "rules" and not all(map(_is_plain, gold.members))
+            if verdict.correct and self._comparison == "rules" and any(member.plain is None for member in gold.members)
             for constant in _CONSTANTS
         ]
         reached, text_only = set[_Gold](), set[_Gold]()
@@ -112,15 +108,14 @@ class MathScorer(PooledScorer):
 
 @dataclass(frozen=True)
 class _Gold:
-    """A gold answer: its clean text, the largest (absolute) error of a correct answer, the unit that may follow.
+    """A gold answer: its clean text with its unit, the largest (absolute) error of a correct answer.
 
-    `written` is the text as it is in the dataset, without `$`.
+    `written` is the text as it is in the dataset, without `$` and unit.
     """
 
     text: str
-    tolerance: Fraction | None = None
-    unit: str = ""
-    written: str = ""
+    tolerance: Fraction | None
+    written: str
 
     @cached_property
     def form(self) -> str:
@@ -131,30 +126,24 @@ class _Gold:
         return members(self.text)
 
     @cached_property
-    def stated(self) -> str:
-        """The unit as the units of answers are read."""
-        bare, worded = (quantity(text).unit for text in (f"1 {self.unit}", f"1\\text{{ {self.unit}}}"))
-        return bare or worded
-
-    @cached_property
     def answer_class(self) -> str:
         return answer_class(self.members)
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """An answer that needs a worker; `members`: the unmatched members of gold and answer."""
+    """An answer that needs a worker; `text` is clean, but for prose and for the published comparison."""
 
     gold: _Gold
     extracted: str
     text: str
     prose: bool
-    members: tuple[tuple[str, ...], tuple[str, ...]]
+    published: bool = False
 
     def message(self) -> Message:
         tolerance = None if self.gold.tolerance is None else float(self.gold.tolerance)
-        gold = self.gold.text
-        return {"gold": gold, "answer": self.text, "prose": self.prose, "members": self.members, "tolerance": tolerance}
+        gold = f"${self.gold.written}$" if self.published else self.gold.text
+        return {"gold": gold, "answer": self.text, "prose": self.prose, "tolerance": tolerance}
 
     def verdict(self, reply: Message) -> Verdict:
         if "verdict" in reply:
@@ -165,32 +154,9 @@ class _Comparison:
         if self.prose and not reply["extracted"]:
             return Verdict("no_answer", False, 0.0)
         extracted = reply["extracted"] if self.prose else self.extracted
-        based = not self.prose or may_be_equal(normal_form(self.gold.text), normal_form(clean(extracted or "")))
-        if reply["equal"] and based:
+        if reply["equal"]:
             return Verdict("correct", True, 1.0, extracted, self.gold.answer_class)
-        rule = reply["rule"] or (None if based else "bases")
-        return _wrong(extracted, members(clean(extracted)), rule, has_value=reply["gold_value"])
-
-
-@dataclass(frozen=True)
-class _Published:
-    """An answer for math-verify alone, as papers call it."""
-
-    gold: str
-    response: str
-    extracted: str
-
-    def message(self) -> Message:
-        return {"gold": self.gold, "answer": self.response, "prose": True}
-
-    def verdict(self, reply: Message) -> Verdict:
-        if "verdict" in reply:
-            return Verdict(reply["verdict"], False, 0.0, self.extracted, detail=reply["detail"])
-        if not reply["gold_read"]:
-            detail = f"math-verify cannot read the gold answer {self.gold!r}"
-            return Verdict("gold_error", False, 0.0, self.extracted, detail=detail)
-        equal, digest = reply["equal"], answer_class(members(clean(self.extracted)))
-        return Verdict("correct" if equal else "wrong", equal, float(equal), self.extracted, digest)
+        return _wrong(extracted, members(clean(extracted)), reply["rule"], has_value=reply["gold_value"])
 
 
 def _wrong(extracted: str, listed: list[Member], rule: str | None, has_value: bool = True) -> Verdict:
@@ -214,8 +180,13 @@ def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
         raise ValueError(
             f"ground truth {index}: expected a finite number under tolerance, found {tolerance!r}"
         ) from None
-    written = ", ".join(gold_answer(text) for text in texts)
-    return _Gold(clean(written), allowed, clean(str(truth.get("unit") or "")), _DOLLAR.sub("", written))
+    written = list(map(gold_answer, texts))
+    unit = clean(str(truth.get("unit") or ""))
+    text = clean(", ".join(written))
+    if unit:
+        unit = f"\\text{{ {unit}}}" if _WORDS.fullmatch(unit) else unit
+        text = ", ".join(member.text + unit for member in members(text))
+    return _Gold(text, allowed, _DOLLAR.sub("", ", ".join(written)))
 
 
 def _text(item: object) -> str | None:
@@ -226,18 +197,7 @@ def _text(item: object) -> str | None:
     return str(Decimal(whole)) if isinstance(whole, int) else str(whole)
 
 
-def _published(response: str, mode: str, gold: _Gold) -> Verdict | _Published:
-    """The gold as a formula, and the last box or the whole response, for math-verify."""
-    final = final_answer(response, mode) if len(response) <= MAX_RESPONSE else None
-    judged = _judge(response, mode, gold) if final is None or not gold.members else None
-    if isinstance(judged, Verdict):
-        return judged
-    assert final is not None
-    answer = f"\\boxed{{{final[0]}}}" if mode == "boxed" else response
-    return _Published(f"${gold.written}$", answer, final[0][:MAX_CHARACTERS])
-
-
-def _judge(response: str, mode: str, gold: _Gold) -> Verdict | _Comparison:
+def _judge(response: str, mode: str, gold: _Gold, published: bool) -> Verdict | _Comparison:
     """The verdict where it needs no algebra, else the comparison that is left for math-verify."""
     final = final_answer(response, mode) if len(response) <= MAX_RESPONSE else None
     if len(gold.text) > MAX_CHARACTERS or not gold.members:
@@ -249,65 +209,25 @@ def _judge(response: str, mode: str, gold: _Gold) -> Verdict | _Comparison:
     if final is None:
         return Verdict("no_answer", False, 0.0)
     extracted, prose = final
+    if published:
+        text = f"\\boxed{{{extracted}}}" if mode == "boxed" else response
+        return _Comparison(gold, extracted[:MAX_CHARACTERS], text, prose=False, published=True)
     if len(extracted) > MAX_CHARACTERS:
         detail = f"{len(extracted)} characters, limit {MAX_CHARACTERS}"
         return Verdict("too_large", False, 0.0, extracted[:MAX_CHARACTERS], detail=detail)
-    text = clean(extracted).removesuffix(gold.unit)
+    text = clean(extracted)
     listed = members(text)
     if not listed:
         return Verdict("no_answer", False, 0.0, extracted)
-    if not prose and normal_form(text) == gold.form:
+    if normal_form(text) == gold.form:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    units = [member.quantities[-1].unit for member in listed] if gold.unit and not prose else []
-    if not all(agree(gold.stated, unit) for unit in units):
-        return _wrong(extracted, listed, "units")
-    wanted, left = _unmatched(gold, listed)
-    if not wanted and not left:
+    decided = equal_numbers(gold.members, listed, gold.tolerance)
+    if decided:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    if not prose and len(wanted) == len(left) == 1:
-        decided = compare(wanted[0], left[0], gold.tolerance)
-        if decided is not None:
-            return _wrong(extracted, listed, decided if isinstance(decided, str) else None)
-    if (len(wanted) == len(left) or not prose) and all(map(_is_plain, (*wanted, *left))):
-        return _wrong(extracted, listed, None if len(wanted) == len(left) else "count")
+    if decided is False and not prose:
+        return _wrong(extracted, listed, None if len(gold.members) == len(listed) else "count")
     if expand_exponents(extracted if prose else text) is None:
         # math-verify takes 1e999999999 for 1.
         detail = "a power of ten that is out of range"
         return Verdict("wrong", False, 0.0, extracted, answer_class(listed), detail=detail)
-    return _Comparison(gold, extracted, extracted if prose else text, prose, (_texts(wanted), _texts(left)))
-
-
-def _unmatched(gold: _Gold, answers: list[Member]) -> tuple[list[Member], list[Member]]:
-    """The members of the gold and of an answer that cannot be paired with an equal one of the other.
-
-    Lists that differ in length stay whole. So do those with a tolerance unless all are numbers, which are paired in
-    ascending order: the first number in reach may be needed by another.
-    """
-    everything = list(gold.members), list(answers)
-    if len(gold.members) != len(answers):
-        return everything
-    if gold.tolerance is not None and len(answers) > 1:
-        if not all(map(_is_plain, (*gold.members, *answers))):
-            return everything
-        pairs = zip(sorted(gold.members, key=_value), sorted(answers, key=_value), strict=True)
-        return ([], []) if all(compare(*pair, gold.tolerance) is True for pair in pairs) else everything
-    wanted, left = [], list(answers)
-    for member in gold.members:
-        match = next((other for other in left if compare(member, other, gold.tolerance) is True), None)
-        if match is None:
-            wanted.append(member)
-        else:
-            left.remove(match)
-    return wanted, left
-
-
-def _is_plain(member: Member) -> bool:
-    return member.is_single and member.value is not None and not member.percent
-
-
-def _value(member: Member) -> Fraction:
-    return member.value or Fraction(0)
-
-
-def _texts(listed: list[Member]) -> tuple[str, ...]:
-    return tuple(member.text for member in listed)
+    return _Comparison(gold, extracted, extracted if prose else text, prose)

@@ -34,16 +34,21 @@ _SCALES: Final = {
 }  # fmt: skip
 # Next to a currency these letters are no units.
 _SCALES_OF_MONEY: Final = _SCALES | {"K": 10**3, "m": 10**6, "M": 10**6, "b": 10**9, "B": 10**9, "bn": 10**9}
-_VALUE_WORDS: Final = """
-    or and not between about either neither nor maybe perhaps possibly probably likely think guess believe unsure
-    approximately approx roughly around nearly almost any other another anything something least most than minus plus
-    over under if unless except but half quarter third double twice triple score ago from later earlier
+_DOUBTS: Final = """
+    not isn never wrong false incorrect except maybe perhaps possibly probably likely guess think unsure approximately
+    roughly nearly almost either neither hopefully presumably supposedly apparently
+"""
+DOUBTS: Final = frozenset(_DOUBTS.split())
+"""Words that make a value uncertain, also in its name; most other words there say which value it is."""
+_OTHERS: Final = """
+    or and between about nor believe approx around any other another anything something least most than minus plus
+    over under if unless but half quarter third double twice triple score ago from later earlier
     before after negative zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty
-    sixty seventy eighty ninety wrong false incorrect else instead never no to through cannot isn doesn ish uncertain
+    sixty seventy eighty ninety else instead no to through cannot doesn ish uncertain
     unknown undefined none nan estimate infinity factorial halves thirds fourths fifths sixths sevenths
     eighths ninths tenths hundredths thousandths
 """
-_CHANGING: Final = frozenset(_VALUE_WORDS.split())
+_CHANGING: Final = DOUBTS | frozenset(_OTHERS.split())
 
 _TEXT: Final = r"\\(?:text|mbox|mathrm|textbf|textrm|textit|textnormal)\s*\{(?P<text>(?:[^{}^]++|\^\{-?\d+\}|\^)*+)\}"
 _POWER: Final = r"(?:\s*\^\s*(?:\{\s*-?\d+\s*\}|\d))?"
