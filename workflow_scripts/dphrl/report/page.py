@@ -17,8 +17,8 @@ from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table,
 from dphrl.report.render import render
 from dphrl.report.text_tables import Table
 
-_OPENING: Final = "passk"
-"""The figure that the page opens with."""
+_OPENING: Final = ("paths", "passk")
+"""The page opens with the first of these figures: the frontier, where trainings were evaluated at several steps."""
 _PALETTE: Final = ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bbbbbb")
 """Paul Tol's bright scheme, for stages."""
 
@@ -63,6 +63,7 @@ def render_page(
     if headline.is_empty():
         raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
     first, drawn = overview(tables, dataset), {name: _figure(name, spec) for name, spec in figures.items()}
+    opening = next((name for name in _OPENING if name in drawn), None)
     sets = datasets_in_order(headline, order)
     solved = [headline_table(last_steps(headline), [name]) for name in sets]
     # Of sets with the same columns the first alone explains them.
@@ -82,7 +83,7 @@ def render_page(
     }
     parts = {
         heading: {
-            "figures": [drawn[name] for name in SECTIONS.get(section, ()) if name in drawn and name != _OPENING],
+            "figures": [drawn[name] for name in SECTIONS.get(section, ()) if name in drawn and name != opening],
             "tables": group,
         }
         for heading, (section, group) in groups.items()
@@ -96,7 +97,7 @@ def render_page(
         lead=said or what_was_run(headline),
         headings=[*parts, *below],
         notes=[*notes, *limits(tables, dataset)],
-        opening=drawn.get(_OPENING),
+        opening=drawn.get(opening) if opening else None,
         overview=first,
         losses=LOSSES,
         healthy=(NOT_COLLAPSED, NARROWED),

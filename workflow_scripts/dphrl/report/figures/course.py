@@ -98,7 +98,8 @@ def draw_steps(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
 _PATHS = (
     "Pass@k at the largest k against mean accuracy, a point for each evaluated step and a line for each training, which"
     " starts at the base model. Methods gain accuracy at different speeds, so a gap after the same number of steps may"
-    " be one of speed: compare lines at the same mean accuracy. Drawn from tables/headline.parquet."
+    " be one of speed. Higher and further right is better: every point of a line can be had by stopping early. Drawn"
+    " from tables/headline.parquet; tables/frontier.parquet has the accuracy bought."
 )
 
 
@@ -135,7 +136,7 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     line = base.mark_line(strokeWidth=1).encode(detail="seed:N", order="step:Q")
     panel = alt.layer(line, point).properties(width=260, height=220)
     order = datasets_in_order(rows, datasets)
-    return theme.faceted(panel, rows, "dataset", "Coverage against mean accuracy", 3, order, _PATHS)
+    return theme.faceted(panel, rows, "dataset", "The frontier: coverage against mean accuracy", 3, order, _PATHS)
 
 
 _ETA = (
