@@ -263,6 +263,9 @@ WRONG = {
         #1 #2 ## #1
         #1{#2} ## #1
         #1~#2 ## #1#2
+        5 (6) ## 11
+        5(6) ## 11
+        #1 (#2) ## #1
     """,
     "inequalities": r"""
         #1<x!!\\ ## x>#1
@@ -669,7 +672,7 @@ RIGHT = {
 }
 # Answers that hedge: none may be right for two different golds.
 HEDGES = r"""
-    #1\text{ cm or }#2\text{ cm} ~ #1\text{ cm},#2\text{ cm} ~ #1\text{ apples }#2\text{ pears} ~ #1 (or #2)
+    #1\text{ cm or }#2\text{ cm} ~ #1\text{ cm},#2\text{ cm} ~ #1\text{ apples }#2\text{ pears} ~ #1 (or #2) ~ #1 (#2)
     #1\approx #2 ~ #1\equiv #2 ~ #1\to #2 ~ #1=#2 ~ x=#1\vee x=#2 ~ #1\text{ not }#2 ~ #1;#2 ~ #1/#2 ~ #1\neq #2
     #1\text{ or any other number} ~ \boxed{#1}#2 ~ #1\pm #2 ~ #1 #2 ~ #1{#2} ~ #1_{#2} ~ #1\phantom{#2} ~ #1:#2
     #1<#2 ~ #1\text{ to }#2 ~ \{#1,#2\} ~ (#1,#2) ~ #1\sim #2 ~ #1\Rightarrow #2 ~ x=#1=#2 ~ #1\cong #2
