@@ -382,6 +382,7 @@ RIGHT = {
         \$#1/\text{hour} ## #1
         #1/\text{hour} ## #1\text{ per hour}
         2\text{ PM} ## 2:00\text{ p.m.}
+        #1\text{ hrs} ## #1\text{ hours}
         2:00 PM ## 2\text{ p.m.}
         #1\text{ K} ## #1
         #1\text{ J/K} ## #1
