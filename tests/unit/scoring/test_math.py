@@ -262,6 +262,15 @@ def test_prose_is_left_to_math_verify() -> None:
     assert verdicts[3].extracted == "8"
 
 
+def test_an_expression_in_prose_is_judged_as_in_a_box() -> None:
+    pairs = [("4t", "4"), ("m", "M"), ("0", "N-n"), ("2^n", "2^N"), (r"\neq 5", "5"), ("5?", "5"), ("5 6", "11")]
+    with MathScorer(answer="final") as scorer:
+        wrong = scorer.score([f"So it is ${text}$ in the end." for text, _ in pairs], [{"answer": g} for _, g in pairs])
+        right = scorer.score([f"So it is ${g}$ in the end." for _, g in pairs], [{"answer": g} for _, g in pairs])
+    assert [pair for pair, verdict in zip(pairs, wrong, strict=True) if verdict.correct] == []
+    assert all(verdict.correct for verdict in right)
+
+
 def test_a_complex_number_in_a_sentence_is_read() -> None:
     with MathScorer(answer="final") as scorer:
         verdicts = scorer.score(["The answer is $2 + 3i$.", "The answer is $2 + 4i$."], [{"answer": "2+3i"}] * 2)

@@ -153,6 +153,10 @@ WRONG = {
         #1<#2 ## #1
         #1.3 ## \frac{40}{3}\approx #1.33
     """,
+    "tautology": r"""
+        x=x ## y=x
+        y=y ## y=#1x
+    """,
     "restated": r"""
         \sum_{k=1}^{#1} 1 ## #1
         \int_0^{#1} 1\,dx ## #1
@@ -263,6 +267,9 @@ WRONG = {
         #1 #2 ## #1
         #1{#2} ## #1
         #1~#2 ## #1#2
+        5 (6) ## 11
+        5(6) ## 11
+        #1 (#2) ## #1
     """,
     "inequalities": r"""
         #1<x!!\\ ## x>#1
@@ -379,6 +386,7 @@ RIGHT = {
         \$#1/\text{hour} ## #1
         #1/\text{hour} ## #1\text{ per hour}
         2\text{ PM} ## 2:00\text{ p.m.}
+        #1\text{ hrs} ## #1\text{ hours}
         2:00 PM ## 2\text{ p.m.}
         #1\text{ K} ## #1
         #1\text{ J/K} ## #1
@@ -669,7 +677,7 @@ RIGHT = {
 }
 # Answers that hedge: none may be right for two different golds.
 HEDGES = r"""
-    #1\text{ cm or }#2\text{ cm} ~ #1\text{ cm},#2\text{ cm} ~ #1\text{ apples }#2\text{ pears} ~ #1 (or #2)
+    #1\text{ cm or }#2\text{ cm} ~ #1\text{ cm},#2\text{ cm} ~ #1\text{ apples }#2\text{ pears} ~ #1 (or #2) ~ #1 (#2)
     #1\approx #2 ~ #1\equiv #2 ~ #1\to #2 ~ #1=#2 ~ x=#1\vee x=#2 ~ #1\text{ not }#2 ~ #1;#2 ~ #1/#2 ~ #1\neq #2
     #1\text{ or any other number} ~ \boxed{#1}#2 ~ #1\pm #2 ~ #1 #2 ~ #1{#2} ~ #1_{#2} ~ #1\phantom{#2} ~ #1:#2
     #1<#2 ~ #1\text{ to }#2 ~ \{#1,#2\} ~ (#1,#2) ~ #1\sim #2 ~ #1\Rightarrow #2 ~ x=#1=#2 ~ #1\cong #2

@@ -67,7 +67,9 @@ def paths(study: Study) -> Iterator[Paths]:
         drawn = drawn_again(base, questions, study.seed)
         scopes: list[str | None] = [None, *levels.get(dataset, [])]
         for scope in scopes:
-            inside = np.full(base.rows.height, True) if scope is None else (base.rows["level"] == scope).to_numpy()
+            inside = (
+                np.full(base.rows.height, True) if scope is None else base.rows["level"].eq_missing(scope).to_numpy()
+            )
             if not (base.pass_at([k])[inside, 0] @ drawn[inside]).all():
                 continue
             found = Paths(dataset, scope, int(inside.sum()), questions)

@@ -54,7 +54,7 @@ _DEFAULT: Final = math_verify.LatexExtractionConfig()
 # Units and inner boxes are dropped by rules, never by the library.
 _STRICT: Final = replace(_DEFAULT.normalization_config, units=False, boxed="none")
 _FORMULA: Final = [replace(_DEFAULT, normalization_config=_STRICT)]
-_PROSE: Final = [_DEFAULT, math_verify.ExprExtractionConfig()]
+_PROSE: Final = [*_FORMULA, math_verify.ExprExtractionConfig()]
 # Of a value; sympy computes with more where they cancel.
 _DIGITS: Final = 8
 _RELATIVE: Final = 10_000
@@ -72,7 +72,7 @@ def parse(text: str) -> Values:
 
 
 def parse_prose(text: str) -> Values:
-    """The reading of the answer that math-verify finds in a text, its units dropped."""
+    """The reading of the answer that math-verify finds in a text, the units of a formula kept."""
     return _read(text, _PROSE)
 
 

@@ -5,7 +5,7 @@ import signal
 import types
 from typing import Any
 
-from dphrl.scoring.math.answers import clean, may_be_equal, normal_form
+from dphrl.scoring.math.answers import clean
 from dphrl.scoring.workers.messages import Message, verdict_reply
 
 
@@ -63,22 +63,17 @@ class MathHandler:
             return verdict_reply("wrong", detail="nested too deeply to be compared")
 
     def _compare(self, gold: list[Any], task: Message) -> Message:
+        text, extracted, read = task["answer"], None, list[Any]()
         if task["prose"]:
-            answer = self._algebra.parse_prose(task["answer"])
-            extracted = next(
-                (value.replace("\\omicron", "\\gamma") for value in answer if isinstance(value, str)), None
-            )
-            wanted = self._algebra.parse_prose(f"${task['gold']}$")
-            shown = clean(extracted or "")
-            based = may_be_equal(normal_form(task["gold"]), normal_form(shown))
-            equal = based and (
-                self._algebra.same(wanted, answer, task["tolerance"])
-                or self._judge(task["gold"], shown, task["tolerance"]).equal()
-            )
-            return _reply(gold, equal, None if based else "bases") | {"extracted": extracted}
-        judge = self._judge(task["gold"], task["answer"], task["tolerance"])
+            read = list(self._algebra.parse_prose(text))
+            extracted = next((value.replace("\\omicron", "\\gamma") for value in read if isinstance(value, str)), None)
+            text = clean(extracted or "")
+        judge = self._judge(task["gold"], text, task["tolerance"])
         equal = judge.equal()
-        return _reply(gold, equal, judge.rule) | {"gold_value": judge.has_value()}
+        if not equal and task["prose"] and judge.rule in ("count", "relation"):
+            # In prose the library chooses which members and which side answer. All else is judged as in a box.
+            equal = self._algebra.same(self._algebra.parse_prose(f"${task['gold']}$"), read, task["tolerance"])
+        return _reply(gold, equal, judge.rule) | {"gold_value": judge.has_value(), "extracted": extracted}
 
 
 def _reply(gold: list[Any], equal: bool, rule: str | None = None) -> Message:

@@ -31,7 +31,7 @@ _DESCRIBED_CHOICE: Final = re.compile(
 _CHOICE: Final = re.compile(r"(?<![A-Za-z])[A-J][):.]")
 _WORD: Final = re.compile("[a-z]+")
 _INDEX: Final = re.compile(r"[\d{}\s]")
-_ADJACENT: Final = re.compile(r"(?<![\w.}\\{^])\d++(?:\.\d*+)?(?:\s+|\s*\{\s*)\.?\d")
+_ADJACENT: Final = re.compile(r"(?<![\w.}\\{^])\d++(?:\.\d*+)?(?:\s+|\s*\{\s*|\s*\((?=\s*\d+\s*\))\s*)\.?\d")
 _MIXED: Final = re.compile(r"\d+\s+\d+\s*/\s*\d+")
 
 
@@ -65,6 +65,12 @@ def _restated(gold: Member, answer: Member) -> bool:
     return "\\" in answer.text and bool(_OPERATOR.search(answer.sides.values[-1])) and not _OPERATOR.search(gold.text)
 
 
+def _tautology(gold: Member, answer: Member) -> bool:
+    """`x=x` states nothing, also for `y=x`."""
+    sides = answer.sides
+    return sides.is_equation and (sides.name or sides.values[0]) == sides.values[-1]
+
+
 def _names(gold: Member, answer: Member) -> bool:
     """`f(2)=5` for `f(1)=5`, `y=5` for `x=5`; a name on one side only is not compared."""
     if gold.sides.kind != "named" or answer.sides.kind != "named":
@@ -89,7 +95,7 @@ def _marks_of(member: Member) -> Counter[str]:
 
 
 def _adjacent(gold: Member, answer: Member) -> bool:
-    """`5 6` and `5{6}` are no numbers; a reader of mixed numbers adds the two."""
+    """`5 6`, `5{6}` and `5 (6)` are no numbers; a reader of mixed numbers adds the two."""
     texts = (member.text for member in (gold, answer) if not member.text.isalnum())
     return any(_ADJACENT.search(_MIXED.sub("", text)) for text in texts)
 
@@ -111,6 +117,7 @@ RULES: Final[dict[str, Callable[[Member, Member], bool]]] = {
     "hidden": _hidden,
     "words": _words,
     "restated": _restated,
+    "tautology": _tautology,
     "names": _names,
     "marks": _marks,
     "adjacent": _adjacent,

@@ -140,7 +140,7 @@ def _tokens(unit: str) -> list[str]:
     tokens, exponent = list[str](), ""
     for word in _TOKEN.findall(_COMMAND.sub(" ", unit.replace("\\pmod", "mod").replace(".", ""))):
         name = word if len(word) == 1 else word.lower()
-        name = name[:-1] if len(name) > 3 and name[-1] == "s" else name
+        name = name[:-1] if len(name) > 2 and name[-1] == "s" else name
         if name in ("square", "sq", "cubic"):
             exponent = "3" if name == "cubic" else "2"
         elif tokens and name in ("squared", "cubed"):
