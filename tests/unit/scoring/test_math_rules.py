@@ -153,10 +153,6 @@ WRONG = {
         #1<#2 ## #1
         #1.3 ## \frac{40}{3}\approx #1.33
     """,
-    "tautology": r"""
-        x=x ## y=x
-        y=y ## y=#1x
-    """,
     "restated": r"""
         \sum_{k=1}^{#1} 1 ## #1
         \int_0^{#1} 1\,dx ## #1
@@ -254,6 +250,7 @@ WRONG = {
         \cancel{#1}#2 ## #1
     """,
     "tautology": r"""
+        x=x ## y=x
         x=x ## y=#1x
         x=x ## x^2-#1=0
         #1x=#1x ## x=#1
