@@ -94,7 +94,7 @@ def test_a_module_from_github_runs_beside_other_rules_and_its_artifacts_pass_the
     assert [counts[name] for name in (*drawn, "dphrl_audit", "best", "all")] == list("1212111")
     assert "this is the demo" not in printed
     assert "run custom-scorer: " in printed, "what the module does at the start"
-    assert "The report, with intervals: " in printed, "and at the end"
+    assert "Report: results/custom-scorer/report/index.html" in printed, "and at the end"
     assert (folder / "best.txt").read_text().startswith("Base")
     assert "Nothing to be done" in snakemake(folder, project)
 

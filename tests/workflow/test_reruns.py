@@ -84,7 +84,7 @@ def test_edits_of_a_module_a_template_and_a_schema_rerun_their_stages(
     append(code / "training/segment.py", "\n_NEW = 1\n")
     append(code / "report/templates/report.html.j2", "\n<!-- new -->\n")
     append(code / "store/catalogue.py", '\nobject.__setattr__(SCHEMAS["rejected"], "version", 2)\n')
-    assert changed(pristine, always) == {"train_segment", "report", "write_cards", "prepare_prompts"}
+    assert changed(pristine, always) == {"train_segment", "report", "write_cards", "write_samples", "prepare_prompts"}
 
 
 def test_code_of_figures_redraws_the_figures_of_its_section_only(

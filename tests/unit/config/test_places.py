@@ -1,7 +1,5 @@
 """Files, folders and models that a configuration names are looked for at the start."""
 
-import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -54,20 +52,6 @@ def test_every_place_is_looked_for_in_the_folder_of_the_run(tmp_path: Path) -> N
     ):
         (tmp_path / name).touch()
     check_files(load_config(data), tmp_path)
-
-
-@pytest.mark.parametrize("late", ["rows.jsonl", "database/shop/shop.sqlite", "model/model.safetensors"])
-def test_a_file_that_was_changed_in_the_future_is_named(tmp_path: Path, late: str) -> None:
-    data = put(demo(), "policy", {"base": "model"})
-    data["datasets"]["train"]["source"] = "rows.jsonl"
-    for name in ("rows.jsonl", "database/shop/shop.sqlite", "model/config.json", "model/model.safetensors"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    check_files(load_config(data), tmp_path)
-    hour = time.time() + 3600
-    os.utime(tmp_path / late, (hour, hour))
-    (problem,) = refused(data, tmp_path)
-    assert f"touch {tmp_path / late}" in problem.allowed
 
 
 def test_databases_are_next_to_the_source_unless_stated_otherwise() -> None:

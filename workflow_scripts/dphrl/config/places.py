@@ -1,10 +1,8 @@
 """The files, folders and models that a configuration names, looked for before the first job."""
 
-import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 from dphrl.config.blocks.data import TOY
 from dphrl.config.config import Config
@@ -13,8 +11,6 @@ from dphrl.hub import HubError, data_name, model_config, model_name
 
 # The value that is allowed at a key, in words; None where the place is right, relative to the folder.
 Check = Callable[[str, Path], str | None]
-# Of a file server and this machine, without harm: a job takes longer.
-_CLOCKS_DIFFER_S: Final = 5.0
 
 
 def check_files(config: Config, folder: Path) -> None:
@@ -26,7 +22,7 @@ def check_files(config: Config, folder: Path) -> None:
     problems = []
     for key, place, check in _places(config):
         try:
-            allowed = check(place, folder) or _without_future(folder / place)
+            allowed = check(place, folder)
         except HubError as error:
             allowed = str(error)
         if allowed:
@@ -66,15 +62,6 @@ def _places(config: Config) -> Iterator[tuple[str, str, Check]]:
     for name, method in config.methods.items():
         for key, function in method.functions.items():
             yield f"methods.{name}.{key}", function.rpartition(":")[0], _file
-
-
-def _without_future(path: Path) -> str | None:
-    """None unless a file of a place was changed later than now: Snakemake fails each job whose output is older."""
-    files = [path] if path.is_file() else [*path.glob("*"), *path.glob("*/*")]
-    newest = max(filter(Path.is_file, files), key=lambda file: file.stat().st_mtime, default=None)
-    if newest is None or newest.stat().st_mtime < time.time() + _CLOCKS_DIFFER_S:
-        return None
-    return f"files that were changed before now (a clock is wrong, or an archive has other times): touch {newest}"
 
 
 def _file(place: str, folder: Path) -> str | None:
