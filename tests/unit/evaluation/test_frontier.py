@@ -20,6 +20,7 @@ from dphrl.evaluation.frontier import (
     paths,
     split_pass_at_k,
 )
+from dphrl.evaluation.methods import label
 
 BASE = (0.0, 1.0)
 COUNTS = Path(__file__).resolve().parents[3] / "docs/worked-example/counts.parquet"
@@ -93,6 +94,20 @@ def test_a_run_has_the_frontier_of_each_training_over_all_questions_and_by_level
     assert found["gain@0.9"] == pytest.approx(0.1)
     assert found["gain@0.5"] == pytest.approx(0.25)
     assert found["best_mean"] == pytest.approx(0.75)
+
+
+def test_mixtures_are_a_path_with_the_end_of_their_training_and_no_name_of_a_user_is_one() -> None:
+    rows = [evaluation(_right([2, 2, 2, 2]), "base")]
+    # The end of m is (1/8, 3/4), half of it (1/8, 1); x_m2 is a method by this name.
+    for method, right in (("m", [4, 4, 2, 0]), ("m-m50", [3, 3, 3, 1]), ("x_m2", [4, 4, 2, 0])):
+        rows.append(evaluation(_right(right), method, seed=1, step=8))
+    (whole,) = paths(study(pl.concat(rows), k=(1, 4)))
+    bought = {method: values[0, 0] for method, values in whole.bought[BOUGHT].items()}
+    alone = (0.05 + 0.25 / 2) / 0.3 / 8
+    assert bought == pytest.approx({"m": alone, "x_m2": alone, "m-mixed": 1 / 8})
+    assert [label(method) for method in ("grpo-m50", "grpo-mixed", "x_m2")] == [
+        "GRPO, weights mixed: 50 %", "GRPO, weights mixed", "x_m2"
+    ]  # fmt: skip
 
 
 def test_a_level_that_the_base_never_solves_has_no_frontier() -> None:

@@ -137,12 +137,12 @@ def test_weights_mixed_with_the_base_are_policies_of_the_end_and_of_checkpoints(
         checkpoints={"trl": ["out/1"]},
         evaluate={"datasets": ["train"], "mixtures": [0.5, 0.25]},
     )
-    names = ["trl_m25-s1/step0", "trl_m50-s1/step0", "grpo_m25-s1/step8", "grpo_m50-s1/step8"]
+    names = ["trl-m25-s1/step0", "trl-m50-s1/step0", "grpo-m25-s1/step8", "grpo-m50-s1/step8"]
     assert [str(policy) for policy in layout.mixtures()] == names
     assert [str(policy) for policy in layout.policies()][-4:] == names
-    assert layout.mixture({"mixture": "grpo_m25-s1/step8"}) == (PolicyName("grpo", 1, 8), 0.25)
-    assert re.fullmatch(layout.constraints()["policy"], "grpo_m25-s1/step8")
-    assert kind_of("policies/grpo_m25-s1/step8.json") == KINDS["policy"]
+    assert layout.mixture({"mixture": "grpo-m25-s1/step8"}) == (PolicyName("grpo", 1, 8), 0.25)
+    assert re.fullmatch(layout.constraints()["policy"], "grpo-m25-s1/step8")
+    assert kind_of("policies/grpo-m25-s1/step8.json") == KINDS["policy"]
 
 
 def test_a_list_of_checkpoints_is_one_method_with_seeds_and_a_place_is_one_policy() -> None:

@@ -1,9 +1,9 @@
 """The frontier of a training: how much accuracy its policies buy while how much of the base's coverage is kept.
 
 Each policy of a training is a point: x, its mean accuracy less the base's, and y, its pass@k over the base's. The base
-is (0, 1). H is the upper concave hull of the points: a mixture of two policies, question by
-question, reaches every point between theirs. G(kept) is the largest x on H with y >= kept, and A the mean of G over
-`kept` from a least share to 1. A training that gains nothing has A = 0, as the base by itself has.
+is (0, 1). H is the upper concave hull of the points: two policies, one drawn for each question, reach every point
+between theirs. G(kept) is the largest x on H with y >= kept, and A the mean of G over `kept` from a least share to 1. A
+training that gains nothing has A = 0, as the base by itself has.
 
 With split draws a policy and the base share the k draws. That is free, and a path of its own for each policy.
 """
@@ -89,7 +89,7 @@ def _of_trainings(base: Policy, others: Sequence[Policy]) -> dict[tuple[str, int
         else:
             by_training.setdefault((method, seed), [base]).append(policy)
     ends = {key: [*path, by_training[key][-1]] for key, path in mixed.items()}
-    return by_training | {(f"{method}_{MIXED}", seed): path for (method, seed), path in ends.items()}
+    return by_training | {(f"{method}-{MIXED}", seed): path for (method, seed), path in ends.items()}
 
 
 def frontier_table(measured: Sequence[Paths]) -> pl.DataFrame:
@@ -115,10 +115,10 @@ def _follow(
     total = drawn[inside].sum(axis=0)
     right = np.stack([policy.solve_rates for policy in path]) @ drawn / drawn.sum(axis=0)
     solved = np.stack([policy.pass_at([k])[inside, 0] for policy in path]) @ drawn[inside] / total
-    base = path[0].sizes[inside], path[0].rows["c"].to_numpy()[inside]
+    base = path[0].sizes[inside], path[0].right[inside]
     split_right, split_solved = [right], [solved]
     for policy, mean in zip(path[1:], right[1:], strict=True):
-        counts = policy.sizes[inside], policy.rows["c"].to_numpy()[inside]
+        counts = policy.sizes[inside], policy.right[inside]
         share = np.arange(1, k)[:, None] / k
         split_right.append(share * right[0] + (1.0 - share) * mean)
         split_solved.append(

@@ -78,7 +78,7 @@ def phrase(method: str) -> str:
 def of_mixture(method: str) -> tuple[str, int | None] | None:
     """Of weights mixed with the base's the method, and its share in per cent; None for another method.
 
-    `<method>_mixed` is the path of all its mixtures, without a share.
+    `<method>-mixed` is the path of all its mixtures, without a share. No name of a configuration has a hyphen.
     """
-    match = re.fullmatch(rf"(.+)_(?:m(\d\d?)|{MIXED})", method)
+    match = re.fullmatch(rf"(.+)-(?:m(\d\d?)|{MIXED})", method)
     return (match[1], int(match[2]) if match[2] else None) if match else None

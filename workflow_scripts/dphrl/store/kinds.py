@@ -68,7 +68,11 @@ KINDS: Final = {
     "timings": Kind("timings/{of}.parquet", "timings"),
 }
 # Fields that hold more than a name: some policies and jobs have names with slashes.
-_FIELDS = {"policy": r"\w+(?:-s\d+/step\d+)?(?:/t[\d.]+)?", "model": r"\w+(?:-s\d+/step0)?", "of": r"[\w./-]+"}
+_FIELDS = {
+    "policy": r"\w+(?:-m\d+)?(?:-s\d+/step\d+)?(?:/t[\d.]+)?",
+    "model": r"\w+(?:-m\d+)?(?:-s\d+/step0)?",
+    "of": r"[\w./-]+",
+}
 _NAME = r"[\w-]+"
 
 

@@ -27,8 +27,8 @@ class PolicyName(NamedTuple):
         return f"{self.training}/step{self.step}" if self.seed or self.step else self.method
 
     def mixed(self, share: float) -> Self:
-        """The policy whose weights are the base's and so much of this policy's: `method_m50-s<seed>/step<step>`."""
-        return self._replace(method=f"{self.method}_m{round(100 * share)}")
+        """The policy whose weights are the base's and so much of this policy's: `method-m50-s<seed>/step<step>`."""
+        return self._replace(method=f"{self.method}-m{round(100 * share)}")
 
     @property
     def training(self) -> str:

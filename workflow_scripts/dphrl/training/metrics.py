@@ -153,6 +153,7 @@ def _coverage_gap(group: Group) -> float:
     """pass@k of the rollouts less that of the base's pre-samples of the same prompt, for the largest k up to 8."""
     n, right, prompt = len(group.verdicts), sum(verdict.correct for verdict in group.verdicts), group.prompt
     k = min(8, n, prompt.base_n)
+    # Not by `evaluation.estimator`, whose edits would then retrain every policy.
     missed = [math.comb(m - c, k) / math.comb(m, k) for m, c in ((prompt.base_n, prompt.base_right), (n, right))]
     return missed[0] - missed[1]
 

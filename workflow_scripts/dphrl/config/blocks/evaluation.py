@@ -84,7 +84,7 @@ class EvaluateConfig(Block):
         (),
         description="Shares of a policy in weights mixed with the base's, for instance [0.25, 0.5, 0.75]: a free "
         "baseline. Each policy at its last step and each checkpoint is evaluated at each of them, as the method "
-        "<name>_m25 and so on; []: none.",
+        "<name>-m25 and so on; []: none.",
     )
     styles: dict[str, tuple[StyleRule, ...]] = Field(
         {},
