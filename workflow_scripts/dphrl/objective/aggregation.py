@@ -1,4 +1,7 @@
-"""Weights that turn the token losses of both kinds of rows into one loss (arXiv 2509.07430, Eq. 7, token level)."""
+"""Weights that turn the token losses of both kinds of rows into one loss (arXiv 2509.07430, Eq. 7, token level).
+
+Eq. 7 is not legible in our copy of the paper; docs/method.md has the readings.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
