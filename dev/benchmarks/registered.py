@@ -25,10 +25,10 @@ from world import RADIUS
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.estimator import pass_at_k
-from dphrl.evaluation.frontier import drawn_again
-from dphrl.evaluation.interval import Estimate, Part, Questions, difference, holm, over_trainings, permutation_p
+from dphrl.evaluation.frontier import drawn_again, of_trainings
+from dphrl.evaluation.interval import Estimate, Questions, difference, holm, of_draws, permutation_p
 from dphrl.evaluation.methods import label
-from dphrl.evaluation.study import Policy, Study
+from dphrl.evaluation.study import Study
 from dphrl.report import figures
 from dphrl.report.figures import theme
 from dphrl.store.parquet import read_table
@@ -264,9 +264,10 @@ def primary(counts: Counts, run: str) -> None:
 def key_secondary(counts: Counts) -> None:
     """Equal mean, and the reverse KL, by Holm."""
     study = counts.study("demo-full-paths", EvaluateConfig(datasets=("in_domain",)))
-    inside, paths = _paths(study)
-    base = study.policies[0]
-    drawn = drawn_again(base, Questions(np.ones(len(inside))), study.seed)
+    base, paths = study.policies[0], of_trainings(study.policies)
+    inside = (base.rows["level"] == "ambiguous").to_numpy()
+    questions = Questions(np.ones(len(inside)))
+    drawn = drawn_again(base, questions, study.seed)
     values = {
         method: np.stack([at_mean(path, inside, K, EQUAL) for path in of_method]) for method, of_method in paths.items()
     } | {"base": np.zeros((1, len(inside)))}
@@ -277,23 +278,10 @@ def key_secondary(counts: Counts) -> None:
     measured = []
     for pair in GAINS:
         ours, theirs = (again[method] for method in pair)
-        gaps = ours.mean(axis=0) - theirs.mean(axis=0)
-        over_questions = Part(float(gaps[1:].std(ddof=1)), len(inside) - 1.0)
-        now = Estimate(float(gaps[0]), over_trainings(ours[:, 0], theirs[:, 0]), over_questions)
-        measured.append(both(values, *pair)._replace(now=now))
+        measured.append(both(values, *pair)._replace(now=of_draws(ours, theirs, questions)))
     measured.append(counts.difference(Contrast("demo-full", "covered", "ambiguous", "dph_f", "rkl_k2")))
     names = [f"{label(method)} - {label(against)} at equal mean" for method, against in GAINS]
     contrasts([*names, f"DPH-F - {label('rkl_k2')}"], measured, "Holm")
-
-
-def _paths(study: Study) -> tuple[NDArray[np.bool_], dict[str, list[list[Policy]]]]:
-    """Which questions are ambiguous; by method the base and the steps of each training."""
-    base, *others = study.policies
-    paths: dict[str, dict[int, list[Policy]]] = {}
-    for policy in others:  # steps are ascending
-        paths.setdefault(policy.key.method, {}).setdefault(policy.key.seed, [base]).append(policy)
-    inside = (base.rows["level"] == "ambiguous").to_numpy()
-    return inside, {method: [*of_method.values()] for method, of_method in paths.items()}
 
 
 def secondary(counts: Counts) -> None:

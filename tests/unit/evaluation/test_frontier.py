@@ -82,13 +82,13 @@ def test_a_run_has_the_frontier_of_each_training_over_all_questions_and_by_level
     # Both steps of the first training are (1/8, 3/4), the second training is (1/4, 3/4). G is x up to the kept share
     # 3/4, and falls to 0 at 1.
     to_corner = (0.05 + 0.25 / 2) / 0.3
-    measured = whole.bought[BOUGHT]["m"][:, 0]
+    measured = whole.bought(BOUGHT)["m"][:, 0]
     assert measured == pytest.approx([to_corner / 8, to_corner / 4])
     # Accuracy is over all questions, coverage over those of the level: all of "a" is solved, half of "b".
-    assert easy.bought[BOUGHT]["m"][:, 0] == pytest.approx([1 / 8, 1 / 4])
-    assert hard.bought[BOUGHT]["m"][:, 0] == pytest.approx([0.15 / 0.5 / 8, 0.15 / 0.5 / 4])
+    assert easy.bought(BOUGHT)["m"][:, 0] == pytest.approx([1 / 8, 1 / 4])
+    assert hard.bought(BOUGHT)["m"][:, 0] == pytest.approx([0.15 / 0.5 / 8, 0.15 / 0.5 / 4])
     # Split draws are points of their own, on or above the line.
-    assert (whole.bought[BOUGHT_SPLIT]["m"][:, 0] > measured).all()
+    assert (whole.bought(BOUGHT_SPLIT)["m"][:, 0] > measured).all()
     table = frontier_table([whole, easy, hard]).filter(level="", seed=2)
     found = dict(table.select("metric", "value").iter_rows())
     assert found["gain@0.9"] == pytest.approx(0.1)
@@ -102,7 +102,7 @@ def test_mixtures_are_a_path_with_the_end_of_their_training_and_no_name_of_a_use
     for method, right in (("m", [4, 4, 2, 0]), ("m-m50", [3, 3, 3, 1]), ("x_m2", [4, 4, 2, 0])):
         rows.append(evaluation(_right(right), method, seed=1, step=8))
     (whole,) = paths(study(pl.concat(rows), k=(1, 4)))
-    bought = {method: values[0, 0] for method, values in whole.bought[BOUGHT].items()}
+    bought = {method: values[0, 0] for method, values in whole.bought(BOUGHT).items()}
     alone = (0.05 + 0.25 / 2) / 0.3 / 8
     assert bought == pytest.approx({"m": alone, "x_m2": alone, "m-mixed": 1 / 8})
     assert [label(method) for method in ("grpo-m50", "grpo-mixed", "x_m2")] == [
@@ -115,6 +115,16 @@ def test_a_level_that_the_base_never_solves_has_no_frontier() -> None:
     level = pl.Series("level", ["a", "b"])
     found = paths(study(pl.concat(rows).with_columns(pl.concat([level] * 2)), k=(1, 2)))
     assert [of_level.level for of_level in found] == [None, "a"]
+
+
+def test_draws_without_a_question_that_the_base_solves_are_left_out() -> None:
+    rows = [evaluation(_right([2, 0]), "base"), evaluation(_right([4, 1]), "m", seed=1, step=8)]
+    (found,) = paths(study(pl.concat(rows), k=(1, 2)))
+    bought = found.bought(BOUGHT)["m"]
+    # A quarter of the 200 draws has the second question twice.
+    assert 120 < bought.shape[1] - 1 < 180
+    # With the first question alone the policy gains 1/2, with both (1/2 + 1/4) / 2.
+    assert set(np.round(bought[0], 12)) == {0.5, 0.375}
 
 
 def test_contrasts_have_both_parts_and_the_base_bought_nothing() -> None:
@@ -149,5 +159,5 @@ def test_the_committed_paths_have_the_values_that_were_computed_with_other_code(
         c=pl.col("c").cast(pl.Int32),
     )
     ambiguous = next(found for found in paths(study(rows)) if found.level == "ambiguous")
-    means = {method: 100 * values[:, 0].mean() for method, values in ambiguous.bought[BOUGHT].items()}
+    means = {method: 100 * values[:, 0].mean() for method, values in ambiguous.bought(BOUGHT).items()}
     assert means == {"grpo": pytest.approx(2.5, abs=0.05), "dph_f": pytest.approx(3.5, abs=0.05)}

@@ -10,7 +10,7 @@ from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
 from dphrl.evaluation.claims import claims_of_run
 from dphrl.evaluation.estimator import majority
-from dphrl.evaluation.frontier import Paths
+from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, Paths
 from dphrl.evaluation.interval import (
     LEVEL,
     Estimate,
@@ -19,7 +19,7 @@ from dphrl.evaluation.interval import (
     Questions,
     difference,
     holm,
-    over_trainings,
+    of_draws,
     permutation_p,
     training_means,
 )
@@ -81,15 +81,14 @@ def of_frontiers(study: Study, measured: Sequence[Paths]) -> pl.DataFrame:
     claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(study.config.claims.primary)})
     rows: list[dict[str, object]] = []
     for found in measured:
-        for metric, bought in found.bought.items():
+        for metric in (BOUGHT, BOUGHT_SPLIT):
+            bought = found.bought(metric)
             values = {BASE: np.zeros((1, 1)), **bought}
             for method, other in _pairs(bought, study.config.against, claimed):
                 if other in values:
                     ours, theirs = values[method], values[other]
-                    gaps = ours.mean(axis=0) - theirs.mean(axis=0)
-                    over_questions = Part(float(gaps[1:].std(ddof=1)), found.questions.units - 1.0)
                     sides = (method, ours[:, 0]), (other, theirs[:, 0])
-                    estimate = Estimate(float(gaps[0]), over_trainings(ours[:, 0], theirs[:, 0]), over_questions)
+                    estimate = of_draws(ours, theirs, found.questions)
                     row = _row(found.dataset, metric, *sides, estimate, [found.questions])
                     rows.append({"level": found.level, "prompts": found.prompts, **row})
     table = SCHEMAS["comparisons_levels"].frame(rows).with_columns(p_holm=_holm.over("level", "dataset", "metric"))

@@ -9,7 +9,7 @@ With split draws a policy and the base share the k draws. That is free, and a pa
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,21 @@ _DRAWS = 200
 
 
 @dataclass(frozen=True)
+class Training:
+    """A training on the frontier.
+
+    Attributes:
+        bought: for each metric (1 + draws,), the accuracy bought on the questions that were measured, then on
+            questions drawn again.
+        values: of the table "frontier", by metric.
+    """
+
+    seed: int
+    bought: dict[str, Floats]
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Paths:
     """The trainings of a dataset on its frontier, with pass@k of one level or of all questions.
 
@@ -36,23 +51,29 @@ class Paths:
         level: None for all questions.
         prompts: of the level.
         questions: of the dataset; accuracy is over all of them.
-        bought: for each metric and method (trainings, 1 + draws), the accuracy bought on the questions that were
-            measured, then on questions drawn again.
-        rows: of the table "frontier".
+        trainings: by method.
     """
 
     dataset: str
     level: str | None
     prompts: int
     questions: Questions
-    bought: dict[str, dict[str, Floats]] = field(default_factory=dict)
-    rows: list[tuple[object, ...]] = field(default_factory=list)
+    trainings: dict[str, list[Training]]
+
+    def bought(self, metric: str) -> dict[str, Floats]:
+        """(trainings, 1 + draws) of each method."""
+        return {
+            method: np.stack([training.bought[metric] for training in trainings])
+            for method, trainings in self.trainings.items()
+        }
 
 
 def paths(study: Study) -> Iterator[Paths]:
     """The frontiers of each dataset: over all questions, then by level; none where the base solves nothing.
 
-    Every evaluated step of a training is a point of its path. The largest k of the dataset counts.
+    Every evaluated step of a training is a point of its path. The largest k of the dataset counts. Where few questions
+    are drawn again, the base may have solved none of them. Such a draw has no y and is left out, so the error of
+    questions is that among draws in which the base solves some.
     """
     by_dataset: dict[str, list[Policy]] = {}
     for policy in study.policies:
@@ -60,8 +81,8 @@ def paths(study: Study) -> Iterator[Paths]:
     levels: dict[str, list[str]] = {}
     for level, part in study.levels:
         levels.setdefault(part.policies[0].key.dataset, []).append(level)
-    for dataset, (base, *others) in by_dataset.items():
-        of_training = _of_trainings(base, others)
+    for dataset, policies in by_dataset.items():
+        base, by_method = policies[0], of_trainings(policies)
         k = base.up_to_n(study.config.k)[-1]
         questions = Questions(np.ones(base.rows.height), base.clusters)
         drawn = drawn_again(base, questions, study.seed)
@@ -70,16 +91,23 @@ def paths(study: Study) -> Iterator[Paths]:
             inside = (
                 np.full(base.rows.height, True) if scope is None else base.rows["level"].eq_missing(scope).to_numpy()
             )
-            if not (base.pass_at([k])[inside, 0] @ drawn[inside]).all():
+            solves = base.pass_at([k])[inside, 0] @ drawn[inside] > 0
+            if not solves[0]:
                 continue
-            found = Paths(dataset, scope, int(inside.sum()), questions)
-            for (method, seed), path in of_training.items():
-                _follow(found, method, seed, path, k, inside, drawn, study.config.frontier_from)
-            yield found
+            again = drawn.compress(solves, axis=1)
+            trainings = {
+                method: [_measure(path, k, inside, again, study.config.frontier_from) for path in of_method]
+                for method, of_method in by_method.items()
+            }
+            yield Paths(dataset, scope, int(inside.sum()), questions, trainings)
 
 
-def _of_trainings(base: Policy, others: Sequence[Policy]) -> dict[tuple[str, int], list[Policy]]:
-    """The base and the steps of each training; weights mixed with the base's are a path of their own, with its end."""
+def of_trainings(policies: Sequence[Policy]) -> dict[str, list[list[Policy]]]:
+    """The paths of each method's trainings: the base, then the steps. The first policy is the base.
+
+    Weights mixed with the base's are a path of their own, which ends at the policy that was mixed.
+    """
+    base, *others = policies
     by_training: dict[tuple[str, int], list[Policy]] = {}
     mixed: dict[tuple[str, int], list[Policy]] = {}
     for policy in others:  # steps are ascending
@@ -88,8 +116,12 @@ def _of_trainings(base: Policy, others: Sequence[Policy]) -> dict[tuple[str, int
             mixed.setdefault((mixture[0], seed), [base]).append(policy)
         else:
             by_training.setdefault((method, seed), [base]).append(policy)
-    ends = {key: [*path, by_training[key][-1]] for key, path in mixed.items()}
-    return by_training | {(f"{method}-{MIXED}", seed): path for (method, seed), path in ends.items()}
+    by_method: dict[str, list[list[Policy]]] = {}
+    for (method, _), path in by_training.items():
+        by_method.setdefault(method, []).append(path)
+    for (method, seed), path in mixed.items():
+        by_method.setdefault(f"{method}-{MIXED}", []).append([*path, by_training[method, seed][-1]])
+    return by_method
 
 
 def frontier_table(measured: Sequence[Paths]) -> pl.DataFrame:
@@ -98,23 +130,32 @@ def frontier_table(measured: Sequence[Paths]) -> pl.DataFrame:
     `level` is empty for all questions.
     """
     schema = SCHEMAS["frontier"]
-    return schema.frame([row for found in measured for row in found.rows]).sort(schema.key)
+    rows = [
+        (found.dataset, found.level or "", method, training.seed, metric, value)
+        for found in measured
+        for method, trainings in found.trainings.items()
+        for training in trainings
+        for metric, value in training.values.items()
+    ]
+    return schema.frame(rows).sort(schema.key)
 
 
-def _follow(
-    found: Paths,
-    method: str,
-    seed: int,
-    path: Sequence[Policy],
-    k: int,
-    inside: NDArray[np.bool_],
-    drawn: Floats,
-    least: float,
-) -> None:
-    """Add a training to the paths; `path` is the base, then its steps."""
-    total = drawn[inside].sum(axis=0)
+def means_and_covered(
+    path: Sequence[Policy], k: int, inside: NDArray[np.bool_], drawn: Floats
+) -> tuple[Floats, Floats]:
+    """Mean accuracy over all questions, and pass@k over those inside; each (policies, draws).
+
+    Args:
+        drawn: (questions, draws), how often each question counts.
+    """
     right = np.stack([policy.solve_rates for policy in path]) @ drawn / drawn.sum(axis=0)
-    solved = np.stack([policy.pass_at([k])[inside, 0] for policy in path]) @ drawn[inside] / total
+    solved = np.stack([policy.pass_at([k])[inside, 0] for policy in path]) @ drawn[inside]
+    return right, solved / drawn[inside].sum(axis=0)
+
+
+def _measure(path: Sequence[Policy], k: int, inside: NDArray[np.bool_], drawn: Floats, least: float) -> Training:
+    """A training; `path` is the base, then its steps."""
+    right, solved = means_and_covered(path, k, inside, drawn)
     base = path[0].sizes[inside], path[0].right[inside]
     split_right, split_solved = [right], [solved]
     for policy, mean in zip(path[1:], right[1:], strict=True):
@@ -122,24 +163,32 @@ def _follow(
         share = np.arange(1, k)[:, None] / k
         split_right.append(share * right[0] + (1.0 - share) * mean)
         split_solved.append(
-            np.stack([split_pass_at_k(counts, base, k, of_base) for of_base in range(1, k)]) @ drawn[inside] / total
+            np.stack([split_pass_at_k(counts, base, k, of_base) for of_base in range(1, k)])
+            @ drawn[inside]
+            / drawn[inside].sum(axis=0)
             if k > 1
             else np.empty((0, drawn.shape[1]))
         )
-    both = {BOUGHT: (right, solved), BOUGHT_SPLIT: (np.vstack(split_right), np.vstack(split_solved))}
-    for metric, (means, covered) in both.items():
-        ways = np.stack([means - means[0], covered / covered[0]], axis=-1)
-        bought = np.array([[accuracy_bought(ways[:, draw], least) for draw in range(drawn.shape[1])]])
-        of_metric = found.bought.setdefault(metric, {})
-        of_metric[method] = np.vstack([of_metric[method], bought]) if method in of_metric else bought
-        key = (found.dataset, found.level or "", method, seed)
-        found.rows.append((*key, metric, float(bought[0, 0])))
-        if metric == BOUGHT:
-            gains = gain(ways[:, 0], _KEPT)
-            found.rows.extend(
-                (*key, f"gain@{kept:g}", value) for kept, value in zip(_KEPT, gains.tolist(), strict=True)
-            )
-            found.rows.append((*key, "best_mean", float(means[:, 0].max())))
+    bought = {
+        BOUGHT: bought_by_draw(right, solved, least),
+        BOUGHT_SPLIT: bought_by_draw(np.vstack(split_right), np.vstack(split_solved), least),
+    }
+    gains = gain(_points(right, solved)[:, 0], _KEPT)
+    values = {metric: float(draws[0]) for metric, draws in bought.items()}
+    values |= {f"gain@{kept:g}": value for kept, value in zip(_KEPT, gains.tolist(), strict=True)}
+    values["best_mean"] = float(right[:, 0].max())
+    return Training(path[-1].key.seed, bought, values)
+
+
+def bought_by_draw(means: Floats, covered: Floats, least: float) -> Floats:
+    """(draws,), A of a path; both arguments are (policies, draws), as of `means_and_covered`."""
+    points = _points(means, covered)
+    return np.array([accuracy_bought(points[:, draw], least) for draw in range(points.shape[1])])
+
+
+def _points(means: Floats, covered: Floats) -> Floats:
+    """(policies, draws, 2), x and y; the first policy is the base."""
+    return np.stack([means - means[0], covered / covered[0]], axis=-1)
 
 
 def drawn_again(base: Policy, questions: Questions, seed: int) -> Floats:

@@ -185,6 +185,18 @@ def difference(ours: Sequence[Floats], theirs: Sequence[Floats], questions: Sequ
     return Estimate(float(means[0].mean() - means[1].mean()), over_trainings(*means), over_questions)
 
 
+def of_draws(ours: Floats, theirs: Floats, questions: Questions) -> Estimate:
+    """The mean of ours - theirs, for values that are no mean over questions.
+
+    Args:
+        ours, theirs: (trainings, 1 + draws), values on the questions that were measured, then on questions drawn again.
+            The standard deviation over draws is the error of questions. Questions are paired, trainings are not.
+    """
+    gaps = ours.mean(axis=0) - theirs.mean(axis=0)
+    over_questions = Part(float(gaps[1:].std(ddof=1)), questions.units - 1.0)
+    return Estimate(float(gaps[0]), over_trainings(ours[:, 0], theirs[:, 0]), over_questions)
+
+
 def training_means(rows: Sequence[Floats], questions: Sequence[Questions]) -> Floats:
     """(trainings,), the mean of each over the datasets."""
     means = [sample.mean(values) for sample, values in zip(questions, rows, strict=True)]
