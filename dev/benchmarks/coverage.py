@@ -6,6 +6,8 @@
    14 or 8 points, those of the other by 2; questions by 16, and trainings on one question by 14.
 2. Claims on the normal populations without a difference, and with one of the margin.
 3. Means over questions of one policy: 16 samples of each, many questions easy or hard, and questions on few databases.
+4. Accuracy bought, less GRPO's: the measured paths of demo-full-paths are the population. Trainings are drawn with
+   replacement, and questions within their levels, in these or other numbers. The interval then draws them again.
 """
 
 import argparse
@@ -14,13 +16,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from registered import Counts, Floats, table
+from registered import Counts, Floats, K, table
 
+from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.interval import Questions, difference, ratio
+from dphrl.evaluation.frontier import bought_by_draw, means_and_covered, of_trainings
+from dphrl.evaluation.interval import Questions, difference, of_draws, ratio
+from dphrl.evaluation.methods import label
 
 COUNTS = Path(__file__).parents[2] / "docs/worked-example/counts.parquet"
 TRAININGS, MARGIN, RUNS = (3, 5, 8, 16), 0.05, 2000
+# Of the frontier: contrasts with GRPO, the least share of coverage, and draws of the questions in each run.
+GAINED, KEPT, DRAWS = ("dph_f", "dph_js"), 0.7, 200
 
 
 class Run(NamedTuple):
@@ -136,6 +143,48 @@ def over_questions(trials: int) -> None:
     table(["databases", "in clusters", "as if independent"], lines, "rrr")
 
 
+def over_frontiers(runs: int) -> None:
+    """Print coverage and power of the contrasts of accuracy bought, by trainings and by questions."""
+    study = Counts(COUNTS).study("demo-full-paths", EvaluateConfig())
+    base, by_method = study.policies[0], of_trainings(study.policies)
+    levels = base.rows["level"].to_numpy()
+    inside, random = levels == "ambiguous", np.random.default_rng(4)
+
+    def bought(drawn: Floats) -> dict[str, Floats]:
+        """(trainings, draws) by method, from how often each question counts."""
+        return {
+            method: np.stack([bought_by_draw(*means_and_covered(path, K, inside, drawn), KEPT) for path in paths])
+            for method, paths in by_method.items()
+        }
+
+    truth = {method: float(values.mean()) for method, values in bought(np.ones((len(levels), 1))).items()}
+    lines = []
+    for factor in (0.6, 1.0, 3.0):
+        size = round(factor * len(levels))
+        tallies = {method: np.zeros((2, len(TRAININGS))) for method in GAINED}
+        for _ in range(runs):
+            drawn = np.empty((len(levels), 1 + DRAWS))
+            for level in np.unique(levels):
+                here = np.flatnonzero(levels == level)
+                number = round(factor * len(here))
+                drawn[here, 0] = random.multinomial(number, np.full(len(here), 1 / len(here)))
+                drawn[here, 1:] = random.multinomial(number, drawn[here, 0] / number, DRAWS).T
+            measured = bought(drawn)
+            for place, trainings in enumerate(TRAININGS):
+                again = {
+                    method: values[random.integers(0, len(values), trainings)] for method, values in measured.items()
+                }
+                for method, tally in tallies.items():
+                    estimate = of_draws(again[method], again["grpo"], Questions(np.ones(size)))
+                    low, high = estimate.interval(0.95)
+                    tally[:, place] += low <= truth[method] - truth["grpo"] <= high, low > 0
+        for method, tally in tallies.items():
+            cells = [", ".join(f"{100 * share:.0f}" for share in shares / runs) for shares in tally]
+            lines.append([label(method), f"{100 * (truth[method] - truth['grpo']):+.1f}", str(size), *cells])
+    head = ["less GRPO", "true difference, points", "questions"]
+    table([*head, f"{', '.join(map(str, TRAININGS))} trainings: held, %", "found, %"], lines, "lrrrr")
+
+
 def _held(truth: float, intervals: tuple[Floats, Floats, Floats]) -> str:
     _, low, high = intervals
     return f"{100 * float(((low <= truth) & (truth <= high)).mean()):.1f}"
@@ -144,7 +193,9 @@ def _held(truth: float, intervals: tuple[Floats, Floats, Floats]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=RUNS, help="simulated runs of each cell")
+    parser.add_argument("--nested", type=int, default=400, help="simulated runs of each cell of the frontier")
     options = parser.parse_args()
     over_trainings(options.runs)
     over_claims(options.runs)
     over_questions(options.runs)
+    over_frontiers(options.nested)

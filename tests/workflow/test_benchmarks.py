@@ -16,7 +16,7 @@ pytestmark = pytest.mark.workflow
 
 # Arguments of the smallest form; {run} is a finished run, {data} a folder of answers in the layout of the test data.
 SMALLEST = {
-    "coverage": ["--runs", "2"],
+    "coverage": ["--runs", "2", "--nested", "2"],
     "diagnose": ["--draws", "8", "--processes", "1", "--part", "margin", "--cell", "130"],
     "diagnose_files": ["--questions", "40", "--out", "{data}/diagnose"],
     "evaluation": ["--small"],
