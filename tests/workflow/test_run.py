@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import peft
@@ -42,6 +43,24 @@ def test_a_run_makes_every_artifact_and_the_audit_passes(pristine: Workflow) -> 
     assert "<h1>tiny" in (pristine.results / "report/index.html").read_text()
     assert not list(pristine.results.rglob(".*.tmp"))
     assert not list((pristine.folder / "temporary").iterdir())
+
+
+def test_the_notebook_draws_pass_at_k_and_finds_what_a_policy_lost(
+    pristine: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN", str(pristine.results))
+    names: dict[str, Any] = {}
+    for cell in json.loads(EXAMPLE.with_name("read_a_run.ipynb").read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert set(names["means"]["method"]) == {"base", "grpo", "dph_js"}
+    base, tuned = (
+        dict(
+            pl.read_parquet(pristine.results / f"evaluation/{name}/{names['dataset']}.parquet")["prompt_id", "c"].rows()
+        )
+        for name in ("base", names["policy"])
+    )
+    assert set(names["lost"]["prompt_id"]) == {prompt for prompt in base if base[prompt] and not tuned[prompt]}
 
 
 def test_the_list_of_a_run_has_every_file_that_its_rules_made(pristine: Workflow) -> None:
