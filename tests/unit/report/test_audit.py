@@ -116,4 +116,7 @@ def test_draws_are_checked_each_by_itself(small_run: SmallRun) -> None:
     small_run.rewrite(path, small_run.read(path).filter(pl.col("prompt_id") != "train2"))
     found = audit_run(small_run.root).faults
     assert found.keys() == {path, index}
-    assert any("rows that are no reference sample of D_pef: 1 (prompt_id train2" in text for text in found[index])
+    assert any(
+        "questions with a number of rows that is not theirs: 1 (prompt_id train2, rows 1)" in text
+        for text in found[index]
+    )
