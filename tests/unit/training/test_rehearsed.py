@@ -103,11 +103,15 @@ def test_a_question_without_one_of_its_responses_is_an_error(table: str, lost: s
         reference_rows(**lacking, rehearse="boundary", most=2)
 
 
-def test_parts_of_the_job_are_the_rows_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_and_the_order_of_files_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, list[str]] = {}
     for name, table in TABLES.items():
         schema = "rollouts" if name in ("refined", "presamples") else name
         write_table(table, schema, tmp_path / f"{name}.parquet", {})
-    files = {name: [str(tmp_path / f"{name}.parquet")] for name in ("presamples", "verdicts")}
+        shards = [tmp_path / f"{name}-{shard}.parquet" for shard in (1, 0)]
+        for shard, rows in zip(shards, (table[14:], table[:14]), strict=True):
+            write_table(rows, schema, shard, {})
+        files |= {name: [*map(str, shards)]} if name in ("presamples", "verdicts") else {}
     job = ReferenceJob.model_validate(
         {
             **{name: str(tmp_path / f"{name}.parquet") for name in ("partition", "prompts")},

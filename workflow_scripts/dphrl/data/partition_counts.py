@@ -1,4 +1,4 @@
-"""Counts of a partition in words, and the refusal to train on nothing.
+"""Counts of a partition, also in words, and the refusal to train on nothing.
 
 Trainings use this module, and not `partition`: a change of the division retrains only if its table changes.
 """
