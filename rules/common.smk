@@ -89,7 +89,7 @@ def shard_of_plan(policy, plan, wildcards):
 
 def in_draw(path):
     """A file of the draw of stage 1 that a training uses."""
-    return lambda wildcards: path.format(draw=LAYOUT.draw_of(wildcards))
+    return lambda w: path.format(draw=LAYOUT.draw_of(w), stored=CONFIG.methods[w.method].stored)
 
 
 def databases_of(wildcards):

@@ -2,7 +2,7 @@
 DIVIDING = [] if CONFIG.partition.given else PRESAMPLES
 # What the methods need, checked before the first training.
 NEEDS = {
-    name: {"rehearses": method.rehearses, "explores": method.rollout_on == "exp"}
+    name: {"rehearses": method.rehearse if method.rehearses else None, "explores": method.rollout_on == "exp"}
     for name, method in CONFIG.methods.items()
     if not CONFIG.partition.allow_empty
 }

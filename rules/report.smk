@@ -14,7 +14,7 @@ STAGES = dict(
     base_model=["<timings>/policies/base.parquet"] if CONFIG.has_model else [],
     presamples=collect("<timings>/draws/{draw}/rollouts/{sample}", draw=DRAWS, sample=DRAWN),
     scores_of_presamples=collect("<timings>/draws/{draw}/verdicts/{sample}", draw=DRAWS, sample=DRAWN),
-    stored_responses=collect("<timings>/draws/{draw}/reference.parquet", draw=DRAWS) if CONFIG.has_model else [],
+    stored_responses=collect("<timings>/draws/{draw}/{stored}.parquet", draw=DRAWS, stored=STORED_SETS),
     trainings=collect("<timings>/train/{segment}.parquet", segment=SEGMENTS),
     samples=collect("<timings>/rollouts/{sample}", sample=SAMPLES),
     scores_of_samples=collect("<timings>/verdicts/{sample}", sample=SAMPLES),

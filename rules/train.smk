@@ -12,9 +12,9 @@ rule train_segment:
         partition=in_draw("<results>/draws/{draw}/partition/final.parquet"),
         prompts="<results>/prompts/<train>.parquet",
         gold="<results>/gold/<train>.parquet",
-        # Methods that rehearse D_pef.
-        reference=branch(has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/responses.safetensors")),
-        reference_index=branch(has("rehearses"), then=in_draw("<results>/draws/{draw}/reference/index.parquet")),
+        # Methods that rehearse.
+        reference=branch(has("rehearses"), then=in_draw("<results>/draws/{draw}/{stored}/responses.safetensors")),
+        reference_index=branch(has("rehearses"), then=in_draw("<results>/draws/{draw}/{stored}/index.parquet")),
         # Methods that need the base policy next to the trained one.
         base=branch(has("needs_base"), then=BASE_POLICY),
         base_weights=ancient(branch(has("needs_base"), then=BASE_WEIGHTS)),

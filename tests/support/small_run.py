@@ -247,7 +247,7 @@ def build(root: Path) -> None:
         "rollouts": "draws/main/rollouts/train.refine/0.parquet",
         "policy": "policies/base.json",
     }
-    footer = builder.footer(INDEX, "tensorise", **inputs)
+    footer = builder.footer(INDEX, "tensorise", slices.reference(CONFIG, "reference"), **inputs)
     write_table([index], "reference_index", root / INDEX, footer, [root / TENSORS])
     inputs = {
         "partition": FINAL,

@@ -70,25 +70,34 @@ def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None:
     more = "5 or more: 1, 4 or more: 1, 3 or more: 2, 2 or more: 2, 1 or more: 2"
     assert thresholds(divided.lazy()) == more
     with pytest.raises(NothingToTrainError) as caught:
-        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True, explores=True)
+        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="pef", explores=True)
     message = str(caught.value)
     said = "demo-dph_f-s1 cannot start. D_pef is empty. Lower partition.pef_min_correct"
     assert message.startswith(f"0 near-perfect (D_pef), 3 exploration (D_exp), 0 dropped: {said}")
-    require_questions(divided.lazy(), "demo-grpo-s1", rehearses=False, explores=False)
+    require_questions(divided.lazy(), "demo-grpo-s1", rehearses=None, explores=False)
     assert f"before refinement: {more}" in message
 
 
 def test_without_any_right_sample_no_threshold_is_proposed() -> None:
     divided = candidates(gold("a"), verdicts({"a": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
     with pytest.raises(NothingToTrainError, match="No training question has a right sample"):
-        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True, explores=True)
+        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="pef", explores=True)
 
 
 def test_an_empty_d_exp_stops_what_explores_it() -> None:
     divided = candidates(gold("ab"), verdicts({"a": 8, "b": 8}, 8), 8, PartitionConfig(pef_min_correct=6))
     with pytest.raises(NothingToTrainError, match=r"D_exp is empty\. Raise partition\.pef_min_correct"):
-        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses=True, explores=True)
-    require_questions(divided.lazy(), "demo-rkl-s1", rehearses=False, explores=False)
+        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="pef", explores=True)
+    require_questions(divided.lazy(), "demo-rkl-s1", rehearses=None, explores=False)
+
+
+def test_a_training_without_a_question_on_the_boundary_stops_with_the_counts() -> None:
+    divided = candidates(gold("abc"), verdicts({"a": 8, "b": 8, "c": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
+    require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="right", explores=True)
+    with pytest.raises(NothingToTrainError, match=r"one of rehearse: boundary\. Questions by right .*: all 8: 2"):
+        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="boundary", explores=True)
+    some = candidates(gold("ab"), verdicts({"a": 3, "b": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
+    require_questions(some.lazy(), "demo-dph_f-s1", rehearses="boundary", explores=True)
 
 
 def test_samples_without_answers_stop_a_run_before_its_partition() -> None:
@@ -103,7 +112,7 @@ def test_nothing_is_trained_where_all_questions_are_dropped() -> None:
     divided = candidates(gold("ab"), verdicts({"a": 0, "b": 0}, 8), 8, rules)
     message = r"0 near-perfect \(D_pef\), 0 exploration \(D_exp\), 2 dropped: demo-grpo-s1 cannot start"
     with pytest.raises(NothingToTrainError, match=message):
-        require_questions(divided.lazy(), "demo-grpo-s1", rehearses=False, explores=False)
+        require_questions(divided.lazy(), "demo-grpo-s1", rehearses=None, explores=False)
 
 
 SCORER = """

@@ -153,8 +153,14 @@ def test_a_divergence_and_an_advantage_of_the_user_are_a_method(finished: Workfl
     example, mine = EXAMPLE.read_text(encoding="utf-8"), finished.folder / "mine.py"
     mine.write_text(example)
     method = {"divergence": "mine.py:hellinger", "advantage": "mine.py:centred", "eta": 1.0}
-    own = finished.overlaid(methods={"hellinger": method})
+    rehearsed = {"rehearse": "boundary", "rows_per_question": 2}
+    own = finished.overlaid(methods={"hellinger": method | rehearsed})
     own.run("results/tiny/policies/hellinger-s1/step2.json")
+    stored = pl.read_parquet(own.results / "draws/main/reference-boundary2/index.parquet")
+    partition = pl.read_parquet(own.results / "draws/main/partition/final.parquet")
+    on_boundary = partition.filter((pl.col("c") > 0) & (pl.col("c") < pl.col("n")))["prompt_id"].to_list()
+    assert stored["prompt_id"].unique().sort().to_list() == on_boundary != []
+    assert audit_run(own.results, visible_files(own.results / "draws")).faults == {}
     recorded = json.loads((own.results / "policies/hellinger-s1/step2.json").read_text())["inputs"]["function_0"]
     assert recorded == {"paths": ["mine.py"], "digest": hashlib.sha256(mine.read_bytes()).hexdigest()}
     segments = ["training hellinger, seed 1, up to step 2", "training hellinger, seed 1, up to step 4"]

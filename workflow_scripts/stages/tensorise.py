@@ -1,4 +1,4 @@
-"""The stored responses of D_pef as tensors, with their log-probs under the base policy."""
+"""Stored responses as tensors, with their log-probs under the base policy."""
 
 import polars as pl
 from script import hardware, label, snakemake, stage
@@ -6,15 +6,16 @@ from script import hardware, label, snakemake, stage
 from dphrl.policy.ranks import Nodes
 from dphrl.training.reference import ReferenceJob, store_responses
 
+BLOCKS = ("dtype", "topk_logprobs", "rehearse", "rows_per_question")
 divided = ["deepspeed"] if hardware.reference_ranks > 1 else []
-with stage("dtype", "topk_logprobs", libraries=["torch", "transformers", *divided]) as job:
+with stage(*BLOCKS, libraries=["torch", "transformers", *divided]) as job:
     inputs, output, params = snakemake.input, snakemake.output, snakemake.params
-    tables = {name: inputs[name] for name in ("partition", "prompts")} | {"rollouts": list(inputs.rollouts)}
+    tables = {name: inputs[name] for name in ("partition", "prompts")}
+    tables |= {name: list(inputs[name]) for name in ("rollouts", "presamples", "verdicts") if inputs[name]}
     for name, files in tables.items():
-        job.scan(name, files)
+        job.scan(name, files, "rollouts" if name == "presamples" else name)
     reference = ReferenceJob(
-        dtype=params.dtype,
-        topk_logprobs=params.topk_logprobs,
+        **{name: params[name] for name in BLOCKS},
         **tables,
         policy=str(job.folder("policy", inputs.policy)),
         hardware=hardware,

@@ -79,6 +79,8 @@ def test_a_primary_endpoint_names_what_exists(changes: dict[str, Any], key: str)
         ({"divergence": "forward_kl", "js_scale": 0.5}, "js_scale", "only with divergence js"),
         ({"divergence": "reverse_kl", "estimator": "exact"}, "estimator", "one of k3, k2"),
         ({"divergence": "mine.py:f", "alpha": 0.1}, "alpha", "only with divergence alpha"),
+        ({"divergence": "reverse_kl", "rehearse": "right"}, "rehearse", "only with divergence forward_kl or js"),
+        ({"rows_per_question": 2}, "rows_per_question", "only with divergence forward_kl or js"),
         ({"divergence": "forward_kl", "off_policy": "weight"}, "off_policy", "weight is for reverse_kl k3"),
         (
             {"divergence": "reverse_kl", "estimator": "k2", "off_policy": "differentiate"},
@@ -110,6 +112,28 @@ def test_each_k_needs_a_set_with_as_many_samples() -> None:
 def test_rehearsal_need_not_be_divisible_without_a_method_that_rehearses() -> None:
     alone = put(put(demo(), "train.rehearsal_per_step", 31), "methods", {"grpo": {"rollout_on": "all"}})
     assert load_config(alone).train.rehearsal_per_step == 31
+
+
+@pytest.mark.parametrize("keys", [{"rehearse": "boundary"}, {"rows_per_question": 2}])
+def test_stored_pre_samples_are_as_long_as_a_pass_and_need_a_division_by_them(keys: dict[str, Any]) -> None:
+    data = put(demo(), "methods", {"m": {"divergence": "js", **keys}})
+    assert load_config(data).methods["m"].stores_presamples
+    given = {"pef": "x.jsonl", "exp": "y.jsonl"}
+    problem = problems(put(put(data, "partition.given", given), "train.probe.prompts", 0))["partition.given"]
+    assert "rows_per_question 1 in methods m" in problem.allowed
+    longer = put(put(data, "hardware.token_budget", 112), "sampling.presample.max_tokens", 49)
+    assert "113 = prompts.max_tokens + sampling.presample" in problems(longer)["hardware.token_budget"].allowed
+    longer["methods"] = {"m": {"divergence": "js"}}
+    load_config(longer)
+
+
+def test_top_k_estimators_need_pre_samples_of_the_softmax_where_they_are_stored() -> None:
+    some = put(put(demo(), "methods.dph_f.topk_estimator", "sum"), "reference", {"topk_logprobs": 8})
+    exact = put(some, "sampling.refine.top_p", 1.0)
+    load_config(exact)
+    stored = put(exact, "methods.dph_f.rehearse", "right")
+    assert "sampling.presample.top_p (0.95)" in problems(stored)["methods.dph_f.topk_estimator"].allowed
+    load_config(put(stored, "sampling.presample.top_p", 1.0))
 
 
 @pytest.mark.parametrize(("key", "value"), [("top_p", 0.95), ("temperature", 0.7)])

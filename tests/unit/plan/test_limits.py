@@ -89,7 +89,10 @@ def test_the_minutes_of_an_8b_model_by_hand(tmp_path):
     assert limits.minutes("sample", plan="presample", dataset="d") == up_to_minutes(presample)
     evaluate = 9000 * 17 * longest / drawing + 9000 * asked / forward
     assert limits.minutes("sample", plan="evaluate", dataset="d", policy="base") == up_to_minutes(evaluate)
-    assert limits.minutes("tensorise") == up_to_minutes(9000 * (longest + asked) / forward / 8)
+    assert limits.minutes("tensorise", stored="reference") == up_to_minutes(9000 * (longest + asked) / forward / 8)
+    more = {"js": {"divergence": "js", "rehearse": "boundary", "rows_per_question": 2}}
+    of_more = Limits(config_of(more, hardware=EIGHT), tmp_path).minutes("tensorise", stored="reference-boundary2")
+    assert of_more == up_to_minutes(2 * 9000 * (longest + asked) / forward / 8)
     probes = 2 * 64 * 4 * longest / drawing / 8
     for method, rounds, stored in (("grpo", 1, 0), ("dapo", 4, 0), ("js", 1, 256)):
         tokens = (2048 + stored) * longest + (128 + stored) * asked
@@ -107,7 +110,7 @@ def test_the_demo_by_hand_and_above_what_it_measured():
     measured = {"sample": (68, 2381), "tensorise": (2, 590), "train_segment": (57, 888)}
     minutes = {
         "sample": [limits.minutes("sample", plan=plan, dataset="train") for plan in ("presample", "refine")],
-        "tensorise": [limits.minutes("tensorise")],
+        "tensorise": [limits.minutes("tensorise", stored="reference")],
         "train_segment": [limits.minutes("train_segment", method=name) for name in ("grpo", "dph_f", "dph_js")],
     }
     for rule, (seconds, megabytes) in measured.items():
@@ -191,7 +194,7 @@ def test_the_page_has_the_limits_of_llama_sql(tmp_path):
     jobs = {
         "`sample`, one of 8 shards of the pre-samples": ("sample", {"plan": "presample", "dataset": "bird_train"}),
         "`sample`, a policy on BIRD": ("sample", {"plan": "evaluate", "dataset": "bird"}),
-        "`tensorise`": ("tensorise", {}),
+        "`tensorise`": ("tensorise", {"stored": "reference"}),
         "`train_segment`, 37 steps of GRPO": ("train_segment", {"method": "grpo"}),
         "`train_segment`, 37 steps of DAPO with 3 rounds of sampling": ("train_segment", {"method": "dapo"}),
     }

@@ -93,6 +93,23 @@ def test_each_pass_over_the_rollouts_has_the_stored_responses_too():
     assert passed[1] == 3 * passed[0]
 
 
+def test_a_plan_counts_the_rows_of_each_set_of_stored_responses(tmp_path):
+    config = yaml.safe_load((MEASURED / "demo.yaml").read_text())
+    config["methods"]["more"] = {"divergence": "js", "rehearse": "boundary", "rows_per_question": 3}
+    loaded = load_config(config)
+    assert sizes_of(loaded, tmp_path).stored == {"reference": 0.4 * 400, "reference-boundary3": 0.5 * 400 * 3}
+    work = planned(loaded, tmp_path)["reference"]
+    assert (work.jobs, work.passed) == (2, (160 + 600) * (41 + 20))
+    # 8, 7, 2 and 0 of 8 right; D_pef has one more response of a question.
+    rows = [("a", 8, "pef"), ("b", 7, "pef"), ("c", 2, "exp"), ("d", 0, "exp"), ("e", 7, "dropped")]
+    partition = pl.DataFrame(rows, ["prompt_id", "c", "subset"], orient="row").with_columns(n=8)
+    file = tmp_path / "results" / loaded.run / "draws/main/partition/final.parquet"
+    file.parent.mkdir(parents=True)
+    partition.write_parquet(file)
+    sizes = sizes_of(loaded, tmp_path)
+    assert (sizes.pef, sizes.stored) == (2, {"reference": 2, "reference-boundary3": 3 + 2})
+
+
 def test_an_assumed_response_is_at_most_half_of_its_limit_and_a_drawn_one_is_measured(tmp_path):
     config = yaml.safe_load(f"{{run: r, {BLOCKS}, evaluate: {{datasets: [d]}}}}")
     for limit, expected in ((96, 48), (4096, 400)):

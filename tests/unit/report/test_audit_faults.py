@@ -219,7 +219,7 @@ BETWEEN = {
     "fewer stored rows than D_pef": (
         _rows(INDEX, lambda rows: rows[1:]),
         INDEX,
-        "D_pef prompts whose reference sample it lacks: 1 (prompt_id train0, sample_index 0)",
+        "questions whose number of rows it lacks: 1 (prompt_id train0, rows 1)",
     ),
     "a stored row that is wrong": (
         _rows(REFINED, _first_wrong),

@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
         ("policies/base.json", "base"),
         ("policies/trl-s2/step0.json", "checkpoint"),
         ("policies/dph_f-s2/step8.json", "policy"),
+        ("draws/s2/reference/index.parquet", "index"),
+        ("draws/main/reference-right8/responses.safetensors", "tensors"),
         ("evaluation/base/cross.parquet", "evaluation"),
         ("tables/headline.parquet", "headline"),
         ("timings/draws/main/rollouts/train.presample/0.parquet", "timings"),
@@ -54,6 +56,7 @@ def test_a_file_in_the_folder_of_a_manifest_belongs_to_it() -> None:
 
 def test_every_kind_has_a_path_of_its_kind_and_a_known_schema() -> None:
     fields = {"shard": "0", "seed": "1", "step": "2", "policy": "grpo-s1/step2", "plan": "refine", "draw": "main"}
+    fields["stored"] = "reference-boundary2"
     names = dict.fromkeys(("of", "name", "dataset", "method", "model"), "any")
     for kind in KINDS.values():
         assert kind.schema in {*SCHEMAS, "manifest", "tensors", "listing"}

@@ -91,6 +91,19 @@ def test_each_seed_but_the_first_has_its_own_draw_which_its_methods_share() -> N
     assert _layout(methods={"grpo": {"rollout_on": "all"}}).draws() == ["main"]
 
 
+def test_each_set_of_stored_responses_that_methods_ask_for_has_a_folder() -> None:
+    boundary = {"divergence": "js", "rehearse": "boundary", "rows_per_question": 2}
+    methods = {"grpo": {"rollout_on": "all"}, "one": boundary, "two": boundary | {"eta": 1.0}}
+    assert list(_layout(methods={"grpo": {"rollout_on": "all"}}).config.stored) == ["reference"]
+    layout = _layout(methods=methods | {"right": {"divergence": "forward_kl", "rehearse": "right"}})
+    assert list(layout.config.stored) == ["reference", "reference-boundary2", "reference-right1"]
+    for name in layout.config.stored:
+        assert re.fullmatch(layout.constraints()["stored"], name)
+        assert kind_of(f"draws/s2/{name}/index.parquet") is KINDS["index"]
+    kept = {name: slices.reference(layout.config, name)["rehearse"] for name in layout.config.stored}
+    assert kept == {"reference": "pef", "reference-boundary2": "boundary", "reference-right1": "right"}
+
+
 @pytest.mark.parametrize("partition", [{"on_reject": "discard"}, {"drop_all_wrong": True}])
 def test_where_samples_drop_questions_every_method_needs_its_draw(partition: dict[str, Any]) -> None:
     assert _layout(partition=partition).draw("grpo", 2) == "s2"

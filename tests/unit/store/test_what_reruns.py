@@ -29,7 +29,7 @@ EDITS: dict[str, set[str]] = {
     "dphrl.data.ground_truth": {"prepare_prompts", "audit_gold"},
     "dphrl.data.prompts": {"prepare_prompts", "train_base"},
     "dphrl.data.partition": {"find_candidates", "refine"},
-    "dphrl.data.partition_counts": {"find_candidates", "refine", "train_segment"},
+    "dphrl.data.partition_counts": {"find_candidates", "refine", "tensorise", "train_segment", "audit"},
     "dphrl.policy.vllm_engine": SAMPLED,
     "dphrl.policy.transformers_engine": SAMPLED,
     "dphrl.policy.decoding": SAMPLED,

@@ -58,6 +58,8 @@ def _job(folder: Path, responses: int, top_k: int, dtype: Dtype = "float32", **m
         policy=str(policy),
         dtype=dtype,
         topk_logprobs=top_k,
+        rehearse="pef",
+        rows_per_question=1,
         hardware=HardwareConfig(token_budget=40, kv_cache_gib=1),
         **files,
         rollouts=[str(folder / "rollouts.parquet")],

@@ -254,9 +254,9 @@ def _resident() -> int:
 
 
 def test_a_prompt_without_its_refined_sample_is_an_error(module: LogProbs) -> None:
-    with pytest.raises(ValueError, match="1 D_pef prompts lack a prompt or a refined sample, first c"):
+    with pytest.raises(ValueError, match="1 questions lack a prompt or a right sample, first c"):
         reference_rows(PARTITION, PROMPT_FRAME, _refined(module).filter(pl.col("prompt_id") != "c"))
-    with pytest.raises(ValueError, match="2 D_pef prompts lack a prompt or a refined sample, first a"):
+    with pytest.raises(ValueError, match="2 questions lack a prompt or a right sample, first a"):
         reference_rows(PARTITION, PROMPT_FRAME[3:], _refined(module))
 
 

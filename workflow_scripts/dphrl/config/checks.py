@@ -22,6 +22,8 @@ _ACTS_WITH = {
     "js_scale": ("js",),
     "alpha": ("alpha",),
     "js_beta": ("js_definition",),
+    "rehearse": REHEARSED,
+    "rows_per_question": REHEARSED,
     "topk_estimator": REHEARSED,
     "eta": DIVERGENCES,
     "l_cap": DIVERGENCES,
@@ -120,6 +122,9 @@ def _sampling(config: Config) -> Iterator[Condition]:
     if config.train_dataset and not given:
         least, drawn = config.partition.pef_min_correct, config.sampling.presample.n
         yield least <= drawn, "partition.pef_min_correct", least, f"at most sampling.presample.n = {drawn}"
+    storing = [name for name, method in config.methods.items() if method.stores_presamples]
+    allowed = f"{{}}, or rehearse pef and rows_per_question 1 in methods {', '.join(storing)}: others need pre-samples"
+    yield not (given and storing), "partition.given", given, allowed
     parts, sampling = config.hardware.tensor_parallel, {engine.name_of(stage) for stage in get_args(Plan)}
     allowed = "1: only vllm can spread an engine over several GPUs"
     yield parts == 1 or sampling | {engine.name_of("rollouts")} == {"vllm"}, "hardware.tensor_parallel", parts, allowed
@@ -136,7 +141,8 @@ def _sampling(config: Config) -> Iterator[Condition]:
         allowed = f"at most {room} = engine.max_model_len - prompts.max_tokens"
         yield length <= room, path, length, allowed
         # The log-probs of stored and of trained responses are computed.
-        if path in ("sampling.refine.max_tokens", "train.max_tokens"):
+        stored_too = path == "sampling.presample.max_tokens" and storing
+        if path in ("sampling.refine.max_tokens", "train.max_tokens") or stored_too:
             allowed = f"at least {prompt + length} = prompts.max_tokens + {path}: one sequence"
             yield prompt + length <= budget, "hardware.token_budget", budget, allowed
 
@@ -144,7 +150,7 @@ def _sampling(config: Config) -> Iterator[Condition]:
 def _training(config: Config) -> Iterator[Condition]:
     if not config.methods:
         return
-    train, hardware, refine = config.train, config.hardware, config.sampling.refine
+    train, hardware = config.train, config.hardware
     yield len(set(train.seeds)) == len(train.seeds), "train.seeds", train.seeds, "each seed once"
     allowed = "null, or train.top_p 1 and train.temperature 1: pi_old and pi_sampler must be the same softmax"
     yield train.tis_cap is None or train.top_p == train.temperature == 1, "train.tis_cap", train.tis_cap, allowed
@@ -174,11 +180,13 @@ def _training(config: Config) -> Iterator[Condition]:
         if topk := method.topk_estimator:
             allowed = "null, or set reference.topk_logprobs above 0"
             yield config.reference.topk_logprobs > 0, f"{path}.topk_estimator", topk, allowed
-            allowed = (
-                f"null, or set sampling.refine.top_p ({refine.top_p:g}) and temperature ({refine.temperature:g}) to 1: "
-                "it assumes that stored responses are samples of the reference's whole softmax"
-            )
-            yield refine.top_p == refine.temperature == 1, f"{path}.topk_estimator", topk, allowed
+            for plan in ("refine", "presample") if method.stores_presamples else ("refine",):
+                drawn = getattr(config.sampling, plan)
+                allowed = (
+                    f"null, or set sampling.{plan}.top_p ({drawn.top_p:g}) and temperature ({drawn.temperature:g}) to "
+                    "1: it assumes that stored responses are samples of the reference's whole softmax"
+                )
+                yield drawn.top_p == drawn.temperature == 1, f"{path}.topk_estimator", topk, allowed
 
 
 def _keys_that_act(path: str, method: MethodConfig) -> Iterator[Condition]:

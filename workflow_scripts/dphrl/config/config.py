@@ -92,6 +92,12 @@ class Config(Block):
         return self.train.seeds[: self.methods[method].seeds]
 
     @property
+    def stored(self) -> dict[str, MethodConfig]:
+        """The sets of stored responses by their names in paths, each with a method for it; that of D_pef always."""
+        rehearsing = [method for method in self.methods.values() if method.rehearses]
+        return {method.stored: method for method in [MethodConfig(), *rehearsing]}
+
+    @property
     def replays_training_set(self) -> bool:
         """Whether the pre-samples are recorded answers: one draw for all training seeds."""
         return self.train_dataset in self.replay.get("base", {})

@@ -100,9 +100,10 @@ def partition(config: Config) -> Blocks:
     return canonical({"on_reject": config.partition.on_reject})
 
 
-def reference(config: Config) -> Blocks:
-    """For the reference log-probs, which are computed by the training forward pass."""
-    return canonical({"dtype": config.train.dtype, **config.reference.model_dump()})
+def reference(config: Config, stored: str) -> Blocks:
+    """For a set of stored responses: which they are, and log-probs, which are computed by the training forward pass."""
+    rows = config.stored[stored].model_dump(include={"rehearse", "rows_per_question"})
+    return canonical({"dtype": config.train.dtype, **config.reference.model_dump(), **rows})
 
 
 def train(config: Config, method: str) -> Blocks:

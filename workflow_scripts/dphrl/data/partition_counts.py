@@ -1,4 +1,4 @@
-"""Counts of a partition in words, and the refusal to train on nothing.
+"""Counts of a partition, also in words, and the refusal to train on nothing.
 
 Trainings use this module, and not `partition`: a change of the division retrains only if its table changes.
 """
@@ -7,11 +7,13 @@ from typing import Final
 
 import polars as pl
 
+from dphrl.config.blocks.training import Rehearsed
+
 _ANYHOW: Final = "To go on with what can be trained: partition.allow_empty"
 
 
 class NothingToTrainError(ValueError):
-    """A training needs D_pef or D_exp, and it is empty; the text names the key to change."""
+    """A training has no question to roll out or to rehearse; the text names the key to change."""
 
 
 def sizes(partition: pl.LazyFrame) -> str:
@@ -28,6 +30,20 @@ def thresholds(partition: pl.LazyFrame) -> str:
     counts = {least: usable.filter(pl.col("c") >= least).height for least in range(most, 0, -1)}
     named = {least: f"{least} or more" if least < most else f"all {most}" for least in counts}
     return ", ".join(f"{named[least]}: {count}" for least, count in counts.items() if count)
+
+
+def stored_rows(rehearse: Rehearsed, most: int) -> pl.Expr:
+    """How many responses of a question are stored for a method, by the final partition.
+
+    The right ones are c pre-samples, and for a question of D_pef its refinement sample: `most` of them at most. It is 0
+    for a question that the method does not rehearse.
+
+    Args:
+        rehearse, most: the method's keys `rehearse` and `rows_per_question`.
+    """
+    c, in_pef, kept = pl.col("c"), pl.col("subset") == "pef", pl.col("subset") != "dropped"
+    rehearsed = {"pef": in_pef, "right": kept & (c > 0), "boundary": kept & (c > 0) & (c < pl.col("n"))}[rehearse]
+    return pl.when(rehearsed).then(pl.min_horizontal(c + in_pef.cast(pl.Int32), pl.lit(most))).otherwise(0)
 
 
 def shortage(partition: pl.LazyFrame) -> str:
@@ -59,22 +75,25 @@ def require_answers(verdicts: pl.LazyFrame) -> None:
         )
 
 
-def require_questions(partition: pl.LazyFrame, training: str, *, rehearses: bool, explores: bool) -> None:
+def require_questions(partition: pl.LazyFrame, training: str, *, rehearses: Rehearsed | None, explores: bool) -> None:
     """Raise `NothingToTrainError` if a training has no question.
 
     Args:
         training: its name, for the message.
-        rehearses: whether it needs stored responses of D_pef.
+        rehearses: the questions whose stored responses it needs; None for a method without rehearsal.
         explores: whether its rollouts are on D_exp alone; else they are on both.
     """
     subsets = _subsets(partition)
     prompts = subsets & ({"exp"} if explores else {"pef", "exp"})
-    if prompts and ("pef" in subsets or not rehearses):
+    stored = rehearses is None or partition.select((stored_rows(rehearses, 1) > 0).any()).collect().item()
+    if prompts and stored:
         return
     without = "Or remove the method from `methods`"
-    raise NothingToTrainError(
-        f"{sizes(partition)}: {training} cannot start. {shortage(partition)}. {without}. {_ANYHOW}"
-    )
+    lacking = shortage(partition)
+    if prompts and rehearses != "pef":
+        counts = thresholds(partition) or "none has one"
+        lacking = f"No question is one of rehearse: {rehearses}. Questions by right pre-samples: {counts}"
+    raise NothingToTrainError(f"{sizes(partition)}: {training} cannot start. {lacking}. {without}. {_ANYHOW}")
 
 
 def _subsets(partition: pl.LazyFrame) -> set[str]:

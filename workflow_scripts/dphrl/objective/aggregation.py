@@ -14,9 +14,9 @@ class ComponentWeights:
     """Factors of the token losses in the sum over a mini-batch.
 
     Attributes:
-        exploration: weight of a policy-loss token of a D_exp row.
-        rehearsal: weight of a divergence token of a D_pef row, eta included.
-        rollout_divergence: weight of a divergence token of a D_exp row, eta and beta included.
+        exploration: weight of a policy-loss token of a rollout.
+        rehearsal: weight of a divergence token of a stored response, eta included.
+        rollout_divergence: weight of a divergence token of a rollout, eta and beta included.
     """
 
     exploration: float
@@ -37,7 +37,7 @@ def component_weights(
     mean_exp is over policy loss + eta * beta * divergence of each token of the rollouts.
 
     Args:
-        rows: number of D_exp rows, of D_pef rows.
+        rows: number of rollouts, of stored responses.
         tokens: number of response tokens of each.
         eta: weight of the divergence.
         beta: weight of the divergence on the rollouts, in eta: `js_beta` for the policy half of js_definition, 1 for

@@ -1,6 +1,6 @@
 """Divergences and advantages from a user's file (`methods.<name>.divergence: path/to/mine.py:name`).
 
-A divergence is a function of l = log pi_theta - log pi_ref per token on the stored responses of D_pef. Autograd gives
+A divergence is a function of l = log pi_theta - log pi_ref per token on stored responses. Autograd gives
 its gradient. An advantage is a function of one group of rollouts. Both are checked at the start of a run, and again
 before each training.
 """

@@ -100,7 +100,8 @@ class Limits:
 
         Args:
             rule: sample, tensorise, train_segment or train_base.
-            wildcards: `dataset` and `plan` of `sample`, `method` of `train_segment`; others have no effect.
+            wildcards: `dataset` and `plan` of `sample`, `stored` of `tensorise`, `method` of `train_segment`; others
+                have no effect.
         """
         try:
             seconds = self._seconds(rule, wildcards, self._shape) if self._shape else 0.0
@@ -154,8 +155,9 @@ class Limits:
             drawn = drawn_tokens(config, name, dataset, sizes) * self._drawing(engines.name_of(name), shape)
             return drawn + forward * sizes.prompts[dataset] * sizes.prompt_tokens[dataset]
         if rule == "tensorise":
-            sizes = self._sizes(config.train_dataset, config.sampling.refine.max_tokens)
-            return forward * reference_tokens(config, sizes) / config.hardware.reference_ranks
+            longest = max(config.sampling.refine.max_tokens, config.sampling.presample.max_tokens)
+            sizes = self._sizes(config.train_dataset, longest)
+            return forward * reference_tokens(config, sizes, wildcards["stored"]) / config.hardware.reference_ranks
         sizes = self._sizes(config.train_dataset, train.max_tokens)
         # Subsets of equal size give the largest number of probes.
         probes = probe_tokens(config, train.segment_steps, replace(sizes, pef=sizes.pef / 2))
@@ -169,7 +171,10 @@ class Limits:
         return shape.parameters / _GENERATION[self._unit][engine]
 
     def _sizes(self, dataset: str, longest: int, shards: int = 1) -> Sizes:
-        """The prompts of the largest shard of a dataset, all of them in D_pef, and responses as long as possible."""
+        """The prompts of the largest shard of a dataset, all of them in D_pef and rehearsed, and longest responses."""
         count, tokens = prompts_of(self._config, dataset, self._folder)
         share = math.ceil(count / shards)
-        return Sizes({dataset: share}, {dataset: tokens}, {dataset: longest}, share, frozenset(), share_of_rounds=1)
+        stored = {name: share * method.rows_per_question for name, method in self._config.stored.items()}
+        return Sizes(
+            {dataset: share}, {dataset: tokens}, {dataset: longest}, share, frozenset(), (), stored, share_of_rounds=1
+        )

@@ -4,8 +4,9 @@ Lengths are measured where a stage of the run is done, else assumed. Operations 
 each parameter and token of a forward pass, 6 with a backward pass, 8 if the backward pass repeats the forward pass.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, get_args
@@ -15,6 +16,7 @@ import polars as pl
 from dphrl.config.blocks.data import TOY
 from dphrl.config.blocks.sampling import Plan
 from dphrl.config.config import Config
+from dphrl.data.partition_counts import stored_rows
 from dphrl.data.records import read_source
 from dphrl.plan.memory import ModelShape, Setting, training_bytes
 from dphrl.store.layout import Layout
@@ -34,8 +36,9 @@ _REAL: Final = {"sql": (3000.0, 400.0), "math": (150.0, 1000.0)}
 _OF_CUSTOM_TASK: Final = (500.0, 500.0)
 # Prompts of a dataset whose file is missing.
 ASSUMED_PROMPTS: Final = 1000
-# Share of the training prompts in D_pef, before the partition is known.
-_PEF: Final = 0.4
+# Shares of the training prompts in D_pef, with a right pre-sample, and with right and wrong ones, before the partition
+# is known.
+_REHEARSED: Final = {"pef": 0.4, "right": 0.8, "boundary": 0.5}
 # Mean tokens of a row of the corpus on which the world's base model is trained.
 _ROW: Final = 62
 # Bytes of a token in the tables: its id, log-prob, text, and the verdict on the response, compressed.
@@ -52,6 +55,7 @@ class Sizes:
         pef: number of prompts in D_pef.
         measured: datasets with drawn responses, whose lengths are measured.
         absent: missing files of questions, whose number of prompts is assumed.
+        stored: number of stored responses, by the name of their set.
         share_of_rounds: share of a method's `dynamic_sampling_rounds` that a step uses on average.
     """
 
@@ -61,6 +65,7 @@ class Sizes:
     pef: float
     measured: frozenset[str]
     absent: tuple[str, ...] = ()
+    stored: Mapping[str, float] = field(default_factory=dict)
     share_of_rounds: float = 0.5
 
 
@@ -83,15 +88,19 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
         else:
             # A limit is longer than nearly all responses.
             response_tokens[name] = min(_means(config, name)[1], limit / 2)
-    partition, pef = folder / layout.path("partition", draw=DRAW), _PEF * prompts.get(train, 0)
+    partition, rules = folder / layout.path("partition", draw=DRAW), config.stored
     if partition.exists():
-        pef = pl.scan_parquet(partition).filter(subset="pef").select(pl.len()).collect().item()
+        counts = {name: stored_rows(rule.rehearse, rule.rows_per_question).sum() for name, rule in rules.items()}
+        stored = pl.scan_parquet(partition).select(**counts).collect().row(0, named=True)
+    else:
+        count = prompts.get(train, 0)
+        stored = {name: _REHEARSED[rule.rehearse] * rule.rows_per_question * count for name, rule in rules.items()}
     absent = tuple(
         dataset.source
         for name, dataset in config.datasets.items()
         if not (folder / layout.path("prompts", dataset=name)).exists() and not _is_there(dataset.source, folder)
     )
-    return Sizes(prompts, prompt_tokens, response_tokens, pef, frozenset(measured), absent)
+    return Sizes(prompts, prompt_tokens, response_tokens, stored["reference"], frozenset(measured), absent, stored)
 
 
 def prompts_of(config: Config, name: str, folder: Path) -> tuple[int, float]:
@@ -219,10 +228,10 @@ def probe_tokens(config: Config, steps: int, sizes: Sizes) -> float:
     return (1 + steps // probe.every) * probe.samples * prompts * sizes.response_tokens[dataset]
 
 
-def reference_tokens(config: Config, sizes: Sizes) -> float:
-    """Tokens of the stored responses and of their prompts."""
+def reference_tokens(config: Config, sizes: Sizes, stored: str) -> float:
+    """Tokens of a set of stored responses and of their prompts, which each row has."""
     dataset = config.train_dataset
-    return sizes.pef * (sizes.prompt_tokens[dataset] + sizes.response_tokens[dataset])
+    return sizes.stored[stored] * (sizes.prompt_tokens[dataset] + sizes.response_tokens[dataset])
 
 
 def step_tokens(config: Config, name: str, sizes: Sizes) -> tuple[float, float]:
@@ -260,9 +269,11 @@ def _samples(config: Config, name: Plan, shape: ModelShape, sizes: Sizes) -> Sta
 
 def _reference(config: Config, shape: ModelShape, sizes: Sizes) -> Stage:
     """The log-probs of the stored responses, four bytes for each of their tokens."""
-    draws, responses = len(Layout(config).draws()), sizes.pef * sizes.response_tokens[config.train_dataset]
-    tokens, ranks = draws * reference_tokens(config, sizes), config.hardware.reference_ranks
-    return Stage("reference", draws, ranks, 0.0, tokens, 2.0 * shape.parameters * tokens, 4.0 * draws * responses)
+    draws, ranks = len(Layout(config).draws()), config.hardware.reference_ranks
+    tokens = draws * sum(reference_tokens(config, sizes, stored) for stored in config.stored)
+    size = 4.0 * draws * sum(sizes.stored.values()) * sizes.response_tokens[config.train_dataset]
+    jobs = draws * len(config.stored)
+    return Stage("reference", jobs, ranks, 0.0, tokens, 2.0 * shape.parameters * tokens, size)
 
 
 def _training(config: Config, name: str, shape: ModelShape, sizes: Sizes) -> Stage:

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from dphrl.data.partition_counts import stored_rows
 from dphrl.report.audit_files import Run
 from dphrl.store.kinds import KINDS, kind_of, manifest_above
 from dphrl.store.manifest import manifest_digest
@@ -104,18 +105,26 @@ def check_partitions(run: Run) -> None:
 
 
 def check_stored(run: Run) -> None:
-    """The stored responses are the reference samples of D_pef, and each was judged right."""
+    """Each rehearsed question has its number of stored responses, and each of them was judged right."""
     for path, footer in _tables(run, "reference_index").items():
-        source = footer["inputs"]["partition"]["paths"]
+        inputs, config = footer["inputs"], footer["config"]
+        source = inputs["partition"]["paths"]
         stored, divided = _scan(run, [path]), _scan(run, source)
         if stored is None or divided is None:
             continue
-        chosen = divided.filter(subset="pef").select(*_PROMPT, sample_index="reference_sample")
-        _check(run, path, "D_pef prompts whose reference sample it lacks", _lost(chosen, stored))
-        _check(run, path, "rows that are no reference sample of D_pef", _lost(stored, chosen))
-        verdicts = _scan(run, run.footers[source[0]]["inputs"]["verdicts"]["paths"])
-        if verdicts is not None:
-            _check(run, path, "rows that were not judged right", _lost(stored, verdicts.filter("correct")))
+        number = stored_rows(config["rehearse"], config["rows_per_question"])
+        asked = divided.filter(number > 0).select(*_PROMPT, "reference_sample", rows=number)
+        held, counts = stored.group_by(_PROMPT).agg(rows=pl.len().cast(pl.Int32)), [*_PROMPT, "rows"]
+        _check(run, path, "questions whose number of rows it lacks", _lost(asked, held, counts))
+        _check(run, path, "questions with a number of rows that is not theirs", _lost(held, asked, counts))
+        # The first row of a question of D_pef is its refinement sample, all others are pre-samples.
+        is_refined = pl.col("prompt_id").is_first_distinct() & pl.col("reference_sample").is_not_null()
+        rows = stored.join(asked, on=_PROMPT, maintain_order="left").select(*_SAMPLE, refined=is_refined)
+        verdicts = {True: run.footers[source[0]]["inputs"]["verdicts"], False: inputs.get("verdicts", {"paths": []})}
+        for refined, judged in verdicts.items():
+            if (of_plan := _scan(run, judged["paths"])) is not None:
+                wrong = _lost(rows.filter(refined=refined), of_plan.filter("correct"))
+                _check(run, path, "rows that were not judged right", wrong)
 
 
 def _tables(run: Run, schema: str | None = None) -> dict[str, dict[str, Any]]:

@@ -46,7 +46,7 @@ def export(run: Path, out: Path, draw: str = "main", databases: Path | None = No
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out}: not an empty folder; name another one with --out, or remove it")
-    index = run / fill(KINDS["index"].path, {"draw": draw})
+    index = run / fill(KINDS["index"].path, {"draw": draw, "stored": "reference"})
     if not index.is_file():
         target = "make run CONFIG=<its configuration> TARGET=reference"
         raise ValueError(f"{index}: no such file; make the stored responses of this draw first: {target}")

@@ -55,8 +55,8 @@ KINDS: Final = {
     "drawn_verdicts": Kind(f"{_DRAW}/verdicts/{_DRAWN}", "verdicts"),
     "candidates": Kind(f"{_DRAW}/partition/candidates.parquet", "partition"),
     "partition": Kind(f"{_DRAW}/partition/final.parquet", "partition"),
-    "tensors": Kind(f"{_DRAW}/reference/responses.safetensors", "tensors"),
-    "index": Kind(f"{_DRAW}/reference/index.parquet", "reference_index"),
+    "tensors": Kind(f"{_DRAW}/{{stored}}/responses.safetensors", "tensors"),
+    "index": Kind(f"{_DRAW}/{{stored}}/index.parquet", "reference_index"),
     "policy": Kind(f"policies/{_TRAINED}.json", "manifest"),
     "state": Kind(f"states/{_TRAINED}.json", "manifest"),
     "metrics": Kind(f"train/{_TRAINED}/metrics.parquet", "metrics"),
@@ -72,6 +72,7 @@ _FIELDS = {
     "policy": r"\w+(?:-m\d+)?(?:-s\d+/step\d+)?(?:/t[\d.]+)?",
     "model": r"\w+(?:-m\d+)?(?:-s\d+/step0)?",
     "of": r"[\w./-]+",
+    "stored": r"reference(?:-\w+)?",
 }
 _NAME = r"[\w-]+"
 

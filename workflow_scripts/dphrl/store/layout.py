@@ -43,6 +43,7 @@ class Layout:
             "dataset": "|".join(map(re.escape, self.config.datasets)),
             "draw": rf"{DRAW}|s\d+",
             "plan": "presample|refine",
+            "stored": "|".join(map(re.escape, self.config.stored)),
             "shard": r"\d+",
             "method": methods,
             "seed": r"\d+",

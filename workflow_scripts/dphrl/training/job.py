@@ -122,11 +122,12 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
 
     Raises:
         RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
-        NothingToTrainError: the method needs D_pef or D_exp, and it is empty.
+        NothingToTrainError: the method has no question to roll out or to rehearse.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
-    needs = {"rehearses": bool(job.reference), "explores": job.method.rollout_on == "exp"}
-    require_questions(pl.scan_parquet(job.partition, glob=False), job.training, **needs)
+    rehearses, explores = job.method.rehearse if job.reference else None, job.method.rollout_on == "exp"
+    divided = pl.scan_parquet(job.partition, glob=False)
+    require_questions(divided, job.training, rehearses=rehearses, explores=explores)
     ranks, outputs = job.hardware.ranks, (replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out)))
     with outputs[0] as policy, outputs[1] as state:
         workers = min(job.workers, cores_of_rank(ranks, nodes.number))

@@ -1,4 +1,4 @@
-"""The loss of each method, from its terms (arXiv 2509.07430). A row is a rollout or a rehearsed response of D_pef.
+"""The loss of each method, from its terms (arXiv 2509.07430). A row is a rollout or a rehearsed response.
 
 | `divergence`                 | rollouts                               | rehearsal                            |
 | null (GRPO, DAPO)            | policy loss (Eq. 5)                    | -                                    |
@@ -43,7 +43,7 @@ class Example:
 
     Attributes:
         row: prompt and response.
-        rehearsal: whether it is a response of D_pef that is rehearsed; else it is a rollout.
+        rehearsal: whether it is a stored response that is rehearsed; else it is a rollout.
         advantage: of a rollout: one for all of its tokens, or each token's (tokens,).
         old: log pi_old of a rollout's tokens; None where the policy is unchanged since sampling.
         sampler: the engine's log-probs of a rollout's tokens.

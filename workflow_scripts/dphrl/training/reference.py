@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from dphrl.config.blocks.base import Dtype
+from dphrl.config.blocks.training import Rehearsed
+from dphrl.data.partition_counts import stored_rows
 from dphrl.policy.batch import MicroBatch, Row
 from dphrl.policy.collectives import divide_frozen, rank, start_process_group, sum_on_first, world_size
 from dphrl.policy.logprobs import Attention, LogProbs, by_row, device_of_job, load_model
@@ -32,6 +34,7 @@ Compute = Callable[[LogProbs, Sequence[Row], Sequence[MicroBatch], int], list[tu
 # The names of the dtypes in safetensors.
 _DTYPES: Final = {"float32": "F32", "int32": "I32"}
 _CHUNK: Final = 1 << 20
+_SAMPLE: Final = ["prompt_id", "sample_index"]
 
 
 class ReferenceJob(RankJob):
@@ -39,8 +42,9 @@ class ReferenceJob(RankJob):
 
     Attributes:
         policy: folder of the base policy.
-        dtype, topk_logprobs: the stage's slice of the configuration.
-        partition, prompts, rollouts: files of these tables, already checked.
+        dtype, topk_logprobs, rehearse, rows_per_question: the stage's slice of the configuration.
+        partition, prompts, rollouts: files of these tables, already checked; the rollouts of the refinement.
+        presamples, verdicts: rollouts and verdicts of the pre-samples, where they are stored too.
         output: the tensors.
         index: the table of their rows; for `work` alone, `store_responses` sets it.
     """
@@ -50,16 +54,24 @@ class ReferenceJob(RankJob):
     policy: str
     dtype: Dtype
     topk_logprobs: int
+    rehearse: Rehearsed
+    rows_per_question: int
     partition: str
     prompts: str
     rollouts: list[str]
     output: str
+    presamples: Sequence[str] = ()
+    verdicts: Sequence[str] = ()
     index: str = ""
 
     def tensorised(self, policy: LogProbs, compute: Compute) -> Iterator[tuple[Tensors, pl.DataFrame]]:
-        """Tensors and index of all rows of D_pef, as `tensorise` gives them."""
-        tables = (pl.scan_parquet(files, glob=False) for files in (self.partition, self.prompts, self.rollouts))
-        rows = (reference_rows(*of_prompts) for of_prompts in by_prompts(*tables))
+        """Tensors and index of all rows, as `tensorise` gives them."""
+        files = [self.partition], [self.prompts], self.rollouts, self.presamples, self.verdicts
+        tables = [pl.scan_parquet([*paths], glob=False) for paths in files if paths]
+        # The table with the most rows of a question, which decides the size of a part.
+        lead = tables[3 if self.presamples else 0].select("prompt_id")
+        chosen = partial(reference_rows, rehearse=self.rehearse, most=self.rows_per_question)
+        rows = (chosen(*of_prompts) for _, *of_prompts in by_prompts(lead, *tables))
         return tensorise(rows, policy, self.hardware.token_budget, self.topk_logprobs, compute)
 
     def work(self) -> None:
@@ -98,28 +110,55 @@ def _store_on_ranks(job: ReferenceJob, nodes: Nodes) -> Iterator[pl.DataFrame]:
         yield pl.read_parquet(index, glob=False)
 
 
-def reference_rows(partition: pl.DataFrame, prompts: pl.DataFrame, refined: pl.DataFrame) -> pl.DataFrame:
-    """One row per D_pef prompt in key order: prompt_id, sample_index, prompt_token_ids, token_ids, sampler_logprobs.
+def reference_rows(
+    partition: pl.DataFrame,
+    prompts: pl.DataFrame,
+    refined: pl.DataFrame,
+    presamples: pl.DataFrame | None = None,
+    verdicts: pl.DataFrame | None = None,
+    *,
+    rehearse: Rehearsed = "pef",
+    most: int = 1,
+) -> pl.DataFrame:
+    """The stored responses of the rehearsed questions, in key order of the prompts: `stored_rows` of each.
+
+    The refinement sample of a question of D_pef is its first. Right pre-samples follow: each different response once,
+    then the repeated ones, both in sample order.
 
     Args:
-        partition: the final partition; its D_pef rows name their reference sample.
+        partition: the final partition; its D_pef rows name their refinement sample.
         prompts: the training prompts.
         refined: rollouts of the refine plan.
+        presamples, verdicts: rollouts of the pre-samples and their verdicts, if they can be stored.
+        rehearse, most: the keys `rehearse` and `rows_per_question`.
+
+    Returns:
+        prompt_id, sample_index (of the plan of the sample), prompt_token_ids, token_ids, sampler_logprobs.
 
     Raises:
-        ValueError: a D_pef prompt has no prompt row or no refined sample.
+        ValueError: a question lacks its prompt or a right sample.
     """
+    number = stored_rows(rehearse, most)
+    asked = partition.filter(number > 0).select("prompt_id", "reference_sample", rows=number)
+    first = asked.drop_nulls("reference_sample").select("prompt_id", sample_index="reference_sample")
+    right = [first.join(refined, on=_SAMPLE, how="left")]
+    if presamples is not None and verdicts is not None:
+        further = presamples.join(verdicts.filter("correct"), on=_SAMPLE, how="semi")
+        right.append(further.join(asked, on="prompt_id", how="semi").sort("sample_index"))
     rows = (
-        partition.filter(pl.col("subset") == "pef")
-        .select("prompt_id", sample_index="reference_sample")
-        .join(prompts.select("prompt_id", "prompt_token_ids"), on="prompt_id", how="left")
-        .join(refined.drop("seed", "text", "finish_reason"), on=["prompt_id", "sample_index"], how="left")
-        .sort("prompt_id")
+        pl.concat(part.drop("seed", "text", "finish_reason") for part in right)
+        .with_columns(repeated=~pl.struct("prompt_id", "token_ids").is_first_distinct())
+        .sort("prompt_id", "repeated", maintain_order=True)
+        .group_by("prompt_id", maintain_order=True)
+        .head(most)
+        .join(prompts.select("prompt_id", "prompt_token_ids"), on="prompt_id", how="left", maintain_order="left")
+        .drop_nulls(["prompt_token_ids", "token_ids"])
     )
-    lost = rows.filter(pl.col("prompt_token_ids").is_null() | pl.col("token_ids").is_null())
+    counts = rows.group_by("prompt_id").agg(rows=pl.len().cast(pl.Int32))
+    lost = asked.join(counts, on=["prompt_id", "rows"], how="anti").sort("prompt_id")
     if lost.height:
-        raise ValueError(f"{lost.height} D_pef prompts lack a prompt or a refined sample, first {lost['prompt_id'][0]}")
-    return rows
+        raise ValueError(f"{lost.height} questions lack a prompt or a right sample, first {lost['prompt_id'][0]}")
+    return rows.select(*_SAMPLE, "prompt_token_ids", "token_ids", "sampler_logprobs")
 
 
 def load_reference(folder: Path, dtype: str, attention: Attention) -> LogProbs:

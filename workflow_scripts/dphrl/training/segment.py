@@ -38,7 +38,7 @@ class Segment:
 
     Attributes:
         prompts: the online prompts, in key order.
-        rehearsal: the stored responses of D_pef; None for a method that does not rehearse.
+        rehearsal: the stored responses; None for a method that does not rehearse.
         score: responses and ground truths to verdicts.
         track: receives the metrics, speed and some rollouts of each step while training runs.
         start: for an engine that sleeps, `start` of `WeightSync`.
@@ -205,7 +205,7 @@ class Segment:
         parts, responses = self.config.mini_batches, self.rehearsal
         if responses is None:
             return [[] for _ in range(parts)]
-        drawn = epoch_indices(self.seed, "rehearsal", step, self.config.rehearsal_per_step, len(responses))
+        drawn = responses.of_step(self.seed, step, self.config.rehearsal_per_step)
         mini_batches = []
         for part in range(parts):
             numbers = drawn[part::parts][rank() :: world_size()]

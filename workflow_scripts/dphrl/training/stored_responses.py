@@ -1,37 +1,54 @@
-"""The reference responses as training reads them: memory-mapped, any row by its number."""
+"""The stored responses as training reads them: memory-mapped, any row by its number; and which a step rehearses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from dphrl.policy.batch import Row
 from dphrl.store.parquet import read_footer
+from dphrl.training.schedule import epoch_indices
 
 _POSITION = ("start", "prompt_length", "response_length", "response_start")
 
 
 @dataclass(frozen=True)
 class ReferenceResponses:
-    """Rows of D_pef with their reference log-probs; rows are read from disk on each call.
+    """Stored responses with their reference log-probs; rows are read from disk on each call.
 
     Attributes:
         path: the tensors.
         index: positions of each row in them, by row number; on disk too.
-        size: number of rows.
+        starts: number of the first row of each question, and at the end the number of rows, (questions + 1).
         top_k: number of the reference's likeliest tokens stored per response position; 0 for none.
     """
 
     path: Path
     index: pl.LazyFrame
-    size: int
+    starts: np.ndarray
     top_k: int
 
     def __len__(self) -> int:
-        return self.size
+        return int(self.starts[-1])
+
+    def of_step(self, seed: int, step: int, per_step: int) -> list[int]:
+        """Numbers of the rows that a step rehearses.
+
+        Questions count alike: an epoch has each once, in its own order. Epoch e takes row e mod m of the m rows of a
+        question.
+
+        Raises:
+            ValueError: there is no row.
+        """
+        total = len(self.starts) - 1
+        questions = epoch_indices(seed, "rehearsal", step, per_step, total)
+        epochs = np.arange((step - 1) * per_step, step * per_step) // total
+        rows: list[int] = (self.starts[questions] + epochs % np.diff(self.starts)[questions]).tolist()
+        return rows
 
     def rows(self, numbers: Sequence[int]) -> tuple[list[Row], list[Tensor]]:
         """The rows and their reference log-probs, each float32 (response length)."""
@@ -93,4 +110,5 @@ def load(path: Path) -> ReferenceResponses:
         raise ValueError(
             f"{path}: holds {shapes} values but index.parquet expects {expected}; rerun the reference stage"
         )
-    return ReferenceResponses(path, index, rows, top_k)
+    firsts = index.select(pl.col("row").filter(pl.col("prompt_id").is_first_distinct())).collect()["row"]
+    return ReferenceResponses(path, index, np.append(firsts.to_numpy(), rows), top_k)

@@ -126,6 +126,7 @@ class TrainConfig(Block):
 
 
 DivergenceName = Literal["forward_kl", "js", "alpha", "js_definition", "reverse_kl"]
+Rehearsed = Literal["pef", "right", "boundary"]
 Estimator = Literal["k3", "k1", "k2", "exact", "reward_k1", "to_go"]
 # A function of the user, in place of a name. It takes the keys of a divergence on stored responses.
 OWN = "FILE.py:NAME"
@@ -162,7 +163,7 @@ class MethodConfig(Block):
     )
     divergence: DivergenceName | OwnFunction | None = Field(
         None,
-        description="Divergence from the reference. forward_kl, js and alpha use the stored responses of D_pef; "
+        description="Divergence from the reference. forward_kl, js and alpha use stored responses (`rehearse`); "
         "js_definition uses them for one half and the rollouts for the other; reverse_kl uses the rollouts. The last "
         "two keep the base model in memory. FILE.py:NAME: a function of log-ratios, used on stored responses "
         "(docs/how-to/own-divergence.md). null: none.",
@@ -186,11 +187,24 @@ class MethodConfig(Block):
     off_policy_cap: float | None = Field(
         None, gt=0, description="Largest rho of off_policy; capping biases it (metric off_policy_capped). null: none."
     )
+    rehearse: Rehearsed = Field(
+        "pef",
+        description="Questions whose stored responses the divergence uses. pef: D_pef. right: every question with a "
+        "right pre-sample. boundary: questions with 1 to n - 1 right of n pre-samples. Those of D_exp among them are "
+        "rolled out too.",
+    )
+    rows_per_question: int = Field(
+        1,
+        ge=1,
+        le=8,
+        description="Most stored responses of a question: the right refinement sample of a question of D_pef first, "
+        "then right pre-samples. Questions count alike, whatever their numbers of responses (docs/method.md).",
+    )
     topk_estimator: Literal["sum", "conditional"] | None = Field(
         None,
-        description="Use the reference's top-K log-probabilities (reference.topk_logprobs) on D_pef. sum: exact over "
-        "the K tokens, plus the sampled token if it is another; conditional: the mean over the K tokens if the sampled "
-        "one is among them, never of higher variance than that token alone; null: the sampled token only.",
+        description="Use the reference's top-K log-probabilities (reference.topk_logprobs) of stored responses. sum: "
+        "exact over the K tokens, plus the sampled token if it is another; conditional: the mean over the K tokens if "
+        "the sampled one is among them, never of higher variance than that token alone; null: the sampled token only.",
     )
     js_scale: Positive = Field(1.0, description="Factor of js: 1.0 sums its two KL divergences, 0.5 averages them.")
     alpha: float = Field(0.5, ge=0, le=1, description="Order: 1 is forward KL, 0 is reverse KL on reference samples.")
@@ -267,8 +281,19 @@ class MethodConfig(Block):
 
     @property
     def rehearses(self) -> bool:
-        """Whether it trains on the stored responses of D_pef."""
+        """Whether it trains on stored responses."""
         return self.form in REHEARSED
+
+    @property
+    def stored(self) -> str:
+        """The name in paths of the set of stored responses that `rehearse` and `rows_per_question` describe."""
+        of_d_pef = (self.rehearse, self.rows_per_question) == ("pef", 1)
+        return "reference" if of_d_pef else f"reference-{self.rehearse}{self.rows_per_question}"
+
+    @property
+    def stores_presamples(self) -> bool:
+        """Whether pre-samples are among the stored responses that it trains on."""
+        return self.rehearses and self.stored != "reference"
 
     @property
     def needs_draw(self) -> bool:
