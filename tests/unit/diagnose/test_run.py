@@ -90,7 +90,7 @@ def test_the_policies_of_a_run_are_diagnosed_from_its_verdicts(tmp_path, monkeyp
     assert main(["diagnose", *map(str, folders.values()), "--json", "all.json"]) == 0
     out = capsys.readouterr().out
     assert "pass@2 of grpo-s1/step40 is 100.0 %, of the base 100.0 %" in out
-    assert "- base: 80 greedy responses (sample_index -1) are left out" in out
+    assert "- base: 80 rows are left out: greedy responses" in out
     found = json.loads(Path("all.json").read_text(encoding="utf-8"))
     assert [file["format"] for file in found["files"].values()] == ["dphrl", "dphrl"]
     varieties = found["models"]["grpo-s1/step40"]["varieties"]
@@ -103,7 +103,7 @@ def test_the_policies_of_a_run_are_diagnosed_from_its_verdicts(tmp_path, monkeyp
     assert main(["diagnose", *map(str, folders.values())]) == 4
     assert "over 80 questions in 8 groups" in capsys.readouterr().out
     assert main(["diagnose", str(folders["base"].parent), str(folders["base"])]) == 2
-    assert "it has none; name one of its folders: in_domain.evaluate" in capsys.readouterr().err
+    assert "it has none; name what to read in it: in_domain.evaluate" in capsys.readouterr().err
 
 
 def test_equal_files_give_equal_bytes(files, tmp_path):
@@ -171,14 +171,15 @@ def test_questions_are_grouped_by_a_field(tmp_path, capsys):
         for n in range(200)
         for right in (True, False)
     ]
-    main(["diagnose", *(str(lines(tmp_path / f"{name}.jsonl", *rows)) for name in ("a", "b")), "--cluster", "topic"])
+    main(
+        ["diagnose", *(str(lines(tmp_path / f"{name}.jsonl", *rows)) for name in ("a", "b")), "--map", "cluster=topic"]
+    )
     assert "over 200 questions in 20 groups" in capsys.readouterr().out
 
 
 def test_usage_errors(files, tmp_path, capsys):
     for arguments, said in (
         ([files[0]], "required: TUNED"),
-        ([*files, "--k", "8"], "largest possible k is 4"),
         ([*files, "--hotter", files[1]], "name one TUNED, and no --trainings"),
         ([files[0], "--trainings", f"a={files[1]}", "--trainings", f"a={files[2]}"], "name each model once"),
         ([*files, "--trainings", f"worse={files[2]}"], "worse.jsonl is shown as worse; take another name"),
@@ -194,10 +195,12 @@ def test_usage_errors(files, tmp_path, capsys):
 
 def test_errors_in_files(files, tmp_path, capsys):
     assert main(["diagnose", files[0], str(tmp_path / "missing.jsonl")]) == 2
-    assert "missing.jsonl" in capsys.readouterr().err
+    assert "missing.jsonl: does not exist" in capsys.readouterr().err
     other = write(tmp_path / "other.jsonl", {"z": "+"}, question="Another one")
     assert main(["diagnose", files[0], other]) == 2
     assert "no question in common" in capsys.readouterr().err
+    assert main(["diagnose", *files, "--k", "8"]) == 2
+    assert "largest possible k is 4" in capsys.readouterr().err
 
 
 def test_answers_are_judged_here(tmp_path, capsys):

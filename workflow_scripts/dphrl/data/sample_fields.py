@@ -139,16 +139,9 @@ def gold_of(field: Field, value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def level_of(field: Field, value: Any) -> str | None:
-    """A level or category; None where it is not a text or a number."""
+def group_of(field: Field, value: Any) -> str | None:
+    """A group of questions; None where it is not a text or a number."""
     return str(value) if isinstance(value, str | int | float) and value != "" else None
-
-
-def index_of(field: Field, value: Any) -> int | None:
-    """The place of a response among the responses to its prompt; -1 is the greedy response, None a missing value."""
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 2**31):
-        return value
-    raise field.expected("-1 (a greedy response), 0, 1, ...", value)
 
 
 def cut_of(field: Field, value: Any) -> bool | None:

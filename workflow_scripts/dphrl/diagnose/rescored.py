@@ -19,7 +19,7 @@ from dphrl.data.records import SourceError, place, read_records
 from dphrl.data.sample_fields import Field, FieldError, id_of
 from dphrl.data.sample_files import SampleFile
 from dphrl.data.sample_formats import PLAIN
-from dphrl.diagnose.joined import UNANSWERED, known_as
+from dphrl.diagnose.joined import UNANSWERED
 from dphrl.text import visible
 
 _NEEDED = {"math": "math_verify", "sql": "sqlglot"}
@@ -106,9 +106,9 @@ def read_golds(path: Path, task: str) -> dict[str, dict[str, Any]]:
 def _truth(
     file: SampleFile, task: str, key: str, question: str, gold: str | None, golds: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    shown = f"{file.path}: question {known_as(key, question)[:60]!r}"
+    shown = f"{file.path}: question {key[:60]!r}"
     if golds is not None:
-        truth = golds.get(key, golds.get(normalize("NFC", question.strip())))
+        truth = golds.get(key, golds.get(question))
         if truth is None:
             raise SourceError(f"{shown} has no gold answer; --gold has none")
         return truth

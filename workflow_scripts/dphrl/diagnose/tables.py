@@ -137,7 +137,7 @@ def _table(shown: Shown) -> str:
     title, caption, frame = shown
     if frame.is_empty():
         return ""
-    rows = [[_cut(visible(str(cell), "")) for cell in row] for row in frame.iter_rows()]
+    rows = [[_cut(cell) for cell in row] for row in frame.iter_rows()]
     sides = ["left", *["right"] * (len(frame.columns) - 1)]
     table = tabulate(rows, frame.columns, tablefmt="simple", disable_numparse=True, colalign=sides)
     return f"{title}\n{table}\n{textwrap.fill(caption, _WIDTH)}"
