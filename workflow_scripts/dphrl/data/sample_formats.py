@@ -110,7 +110,6 @@ LM_EVAL: Final = Format(
         "question": ("doc.question", "doc.problem", "arguments.gen_args_0.arg_0", "arguments.0.0"),
         "text": ("resps.0",),
         "gold": ("target",),
-        "cluster": ("doc.db_id",),
     },
     settings={
         "temperature": ("arguments.gen_args_0.arg_1.temperature", "arguments.0.1.temperature"),
@@ -132,7 +131,6 @@ QWEN_MATH: Final = Format(
         "text": ("code", "pred"),
         "score": ("score",),
         "gold": ("gt", "answer"),
-        "cluster": ("db_id",),
         "truncated": ("finish_reason",),
     },
 )
@@ -149,7 +147,6 @@ VERIFIERS: Final = Format(
         "text": ("completion",),
         "score": ("reward",),
         "gold": ("answer",),
-        "cluster": ("info.db_id",),
         "truncated": ("is_truncated",),
     },
     settings={
@@ -172,7 +169,6 @@ VERIFIERS_TRACES: Final = Format(
         "text": ("nodes.*.message",),
         "score": ("rewards",),
         "gold": ("task.data.answer",),
-        "cluster": ("task.data.db_id",),
         "truncated": ("calls.-1.finish_reason", "nodes.-1.finish_reason"),
     },
     settings={

@@ -42,7 +42,7 @@ def page(comparison: Comparison) -> bytes:
         "Coverage": [shown.coverage(comparison), shown.kept(comparison), shown.by_base(comparison)],
         "Diversity": [shown.varied(comparison)],
     }
-    filled = {heading: [table for table in group if table[2].height] for heading, group in tables.items()}
+    filled = {heading: [table for table in group if table.rows] for heading, group in tables.items()}
     filled = {heading: group for heading, group in filled.items() if group}
     base = shown_as([file.path for file in comparison.files.values()])[0]
     values: dict[str, Any] = _visible(
@@ -107,8 +107,6 @@ def _visible(value: Any) -> Any:
         return visible(value)
     if isinstance(value, Mapping):
         return {_visible(key): _visible(inner) for key, inner in value.items()}
-    if isinstance(value, pl.DataFrame):
-        return value.with_columns(pl.selectors.string().map_elements(visible, pl.String))
     return [_visible(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
