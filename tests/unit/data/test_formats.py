@@ -42,33 +42,14 @@ def test_a_field_of_another_format_is_noted(tmp_path: Path) -> None:
     assert found.notes == ("no field accuracy_reward: score is read as in other verl files",)
 
 
-def trl(path: Path, **rewards: list[float | None]) -> Path:
-    table = {
-        "step": [100] * 4,
-        "prompt": ["What is 2 + 2?"] * 2 + ["What is 3 * 3?"] * 2,
-        "completion": ["4", "5", "9", "6"],
-        **rewards,
-        "advantage": [0.7, -0.7, 0.0, 0.0],
-    }
-    pl.DataFrame(table).write_parquet(path)
-    return path
-
-
-def test_the_reward_function_of_trl_judges(tmp_path: Path) -> None:
-    path = trl(tmp_path / "completions_00100.parquet", accuracy_reward=[1.0, 0.0, None, 0.0])
-    found = read_samples(path)
-    assert (found.format, found.settings) == ("trl", {"grader": "accuracy_reward"})
-    assert column(found, "question") == ["What is 2 + 2?"] * 2 + ["What is 3 * 3?"] * 2
-    assert column(found, "correct") == [True, False, None, False]
-    assert found.notes == ()
-
-
 def test_one_of_several_reward_functions_must_be_named(tmp_path: Path) -> None:
-    rewards: dict[str, list[float | None]] = {"format_reward": [0.5] * 4, "accuracy_reward": [1.0, 0.0, 0.0, 1.0]}
-    path = trl(tmp_path / "completions_00100.parquet", **rewards)
+    columns = {"step": [1] * 2, "prompt": ["2 + 2?"] * 2, "completion": ["4", "5"], "advantage": [0.7, -0.7]}
+    rewards = {"format_reward": [0.5, 0.5], "accuracy_reward": [1.0, None]}
+    pl.DataFrame(columns | rewards).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(SourceError, match=r"several scores \(format_reward, accuracy_reward\).*--map score="):
-        read_samples(path)
-    assert column(read_samples(path, mapping={"score": "accuracy_reward"}), "correct") == [True, False, False, True]
+        read_samples(tmp_path / "a.parquet")
+    found = read_samples(tmp_path / "a.parquet", mapping={"score": "accuracy_reward"})
+    assert column(found, "correct") == [True, None]
 
 
 def test_choices_of_lm_eval_are_no_samples(tmp_path: Path) -> None:

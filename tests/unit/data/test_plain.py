@@ -1,4 +1,4 @@
-"""Files with fields of our own, or of names that the user gives; what is refused, and what is noted."""
+"""Files with fields of our own, of names that the user gives, and as other projects publish them; what is refused."""
 
 import json
 import re
@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written_samples import lines
 
 from dphrl.data.sample_files import SourceError, read_samples
 from dphrl.data.sample_formats import COLUMNS
@@ -17,9 +18,10 @@ from dphrl.data.sample_formats import COLUMNS
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "diagnose-formats.md"
 
 
-def lines(path: Path, *rows: dict[str, Any]) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
+def right(path: Path, **options: Any) -> dict[str, list[bool | None]]:
+    """The verdicts of a file by question."""
+    rows = read_samples(path, **options).rows
+    return dict(rows.group_by("question_id", maintain_order=True).agg("correct").iter_rows())
 
 
 def test_every_plain_field_is_read(tmp_path: Path) -> None:
@@ -61,11 +63,6 @@ def test_ids_are_equal_as_floats_and_in_both_forms_of_unicode(tmp_path: Path) ->
         read_samples(lines(tmp_path / "c.jsonl", {"id": 0.5, "correct": True}))
 
 
-def test_scores_may_be_numbers_as_text(tmp_path: Path) -> None:
-    rows = ({"question": "q", "text": "4", "score": score} for score in ("1.0", "0.25"))
-    assert read_samples(lines(tmp_path / "a.jsonl", *rows), threshold=0.5).rows["correct"].to_list() == [True, False]
-
-
 def test_one_table_in_three_kinds_of_file_is_one(tmp_path: Path) -> None:
     rows = [{"question": f"q{number % 3}", "response": f"r{number}", "score": number % 2} for number in range(7)]
     lines(tmp_path / "a.jsonl", *rows)
@@ -87,15 +84,6 @@ def test_recorded_answers_are_plain_without_the_greedy_one(tmp_path: Path) -> No
     assert found.rows["text"].to_list() == ["a", "b", "c"]
     assert found.rows["question_id"].to_list() == ["3"] * 3
     assert found.notes == ("1 rows are left out: greedy responses (sample_index -1)",)
-
-
-def test_names_of_the_user_lead_into_nested_objects(tmp_path: Path) -> None:
-    row = {"doc": {"query": "2 + 2?", "choices": ["4"]}, "model_response": {"text": ["4", "5"]}, "m.x": [1, 0]}
-    mapping = {"question": "doc.query", "text": "model_response.text", "gold": "doc.choices.0", "score": "m.x"}
-    found = read_samples(lines(tmp_path / "a.jsonl", row), mapping=mapping)
-    assert found.rows["text"].to_list() == ["4", "5"]
-    assert found.rows["gold"].to_list() == ["4", "4"]
-    assert found.rows["correct"].to_list() == [True, False]
 
 
 RECIPES: dict[str, dict[str, Any]] = {
@@ -208,6 +196,8 @@ def test_a_threshold_needs_scores(tmp_path: Path) -> None:
     assert read_samples(path, threshold=0.5).rows["correct"].to_list() == [False, None]
     with pytest.raises(SourceError, match=r"which field is the score\? Say --map score=FIELD"):
         read_samples(path, threshold=0.5, mapping={"correct": "correct"})
+    path = lines(tmp_path / "c.jsonl", *({**PLAIN, "score": score} for score in ("1.0", "0.25")))
+    assert read_samples(path, threshold=0.5).rows["correct"].to_list() == [True, False]
     path = lines(tmp_path / "b.jsonl", {**PLAIN, "correct": "C"})
     with pytest.raises(SourceError, match=r"correct: expected a number, as a threshold was given, found 'C'"):
         read_samples(path, threshold=0.5, mapping={"score": "correct"})
@@ -245,12 +235,6 @@ def test_texts_and_verdicts_are_those_of_the_file(tmp_path_factory: pytest.TempP
     ]
 
 
-def right(path: Path, **options: Any) -> dict[str, list[bool | None]]:
-    """The verdicts of a file by question."""
-    rows = read_samples(path, **options).rows
-    return dict(rows.group_by("question_id", maintain_order=True).agg("correct").iter_rows())
-
-
 def test_verdicts_alone_are_samples(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {"id": 1, "correct": [True, False]}, {"id": 2, "correct": [False, False]})
     assert right(path) == {"1": [True, False], "2": [False, False]}
@@ -268,17 +252,6 @@ def test_counts_are_samples_in_no_order(tmp_path: Path) -> None:
         read_samples(lines(tmp_path / "c.jsonl", {"id": 1, "n": 2, "c": 3}))
     with pytest.raises(SourceError, match=r"line 1: n: expected a number of samples, 1 or more, found 0"):
         read_samples(lines(tmp_path / "d.jsonl", {"id": 1, "n": 0, "c": 0}))
-
-
-def test_lists_of_objects_in_a_row_are_its_samples(tmp_path: Path) -> None:
-    rollouts = [{"text": "4", "correct": True}, {"text": "5", "correct": False}]
-    path = lines(tmp_path / "a.jsonl", {"question": "2 + 2?", "answer": "4", "rollouts": rollouts})
-    found = read_samples(path, mapping={"text": "rollouts.*.text", "correct": "rollouts.*.correct"})
-    assert found.rows.select("text", "correct", "gold").rows() == [("4", True, "4"), ("5", False, "4")]
-    scored = [{"output": {"final": "4"}, "score": 0.2}, {"output": {"final": "5"}, "score": 0.9}]
-    path = lines(tmp_path / "b.jsonl", {"id": "q", "tries": scored})
-    mapping = {"text": "tries.*.output.final", "score": "tries.*.score"}
-    assert right(path, mapping=mapping, threshold=0.5) == {"q": [False, True]}
 
 
 def test_completions_of_other_tools_are_plain(tmp_path: Path) -> None:
@@ -311,3 +284,77 @@ def test_results_of_reasoning_gym(tmp_path: Path) -> None:
     one = {"question": "2 + 2?", "expected_answer": "4", "full_model_response": "4", "score": 1.0}
     path.write_text(json.dumps({"name": "sums", "results": [one]}))
     assert read_samples(path).rows["correct"].to_list() == [True]
+
+
+def test_a_file_in_no_known_format_is_answered_with_its_fields(tmp_path: Path) -> None:
+    path = lines(tmp_path / "a.jsonl", {"query": "2 + 2?", "runs": [{"reply": "4", "ok": True}]})
+    with pytest.raises(
+        SourceError, match=r"a\.jsonl: .* query, runs, runs\.\*\.reply, runs\.\*\.ok; .*--map text=FIELD"
+    ):
+        read_samples(path)
+    mapping = {"question": "query", "text": "runs.*.reply", "correct": "runs.*.ok"}
+    assert list(right(path, mapping=mapping).values()) == [[True]]
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        # Parquet of open-r1/OpenR1-Math-220k.
+        (
+            {
+                **{"problem": "Q", "solution": "s", "uuid": "u", "is_reasoning_complete": [True, True]},
+                **{"generations": ["a", "b"], "correctness_math_verify": [True, False], "correctness_count": 1},
+                **{"finish_reasons": ["stop", "stop"], "messages": [{"role": "user", "content": "Q"}]},
+            },
+            "correct=correctness_math_verify",
+        ),
+        # Results of SkyThought at temperature 0.7.
+        (
+            {"problem": "Q", "responses": {"0.7": [{"content": "a", "correctness": True}]}},
+            "text=responses.0.7.*.content correct=responses.0.7.*.correctness",
+        ),
+    ],
+)
+def test_options_read_published_files(tmp_path: Path, row: dict[str, Any], options: str) -> None:
+    path = lines(tmp_path / "a.jsonl", row)
+    mapping = dict(option.split("=") for option in options.split())
+    assert read_samples(path, mapping=mapping).rows["correct"].any()
+    if "text" in mapping:
+        with pytest.raises(SourceError, match=re.escape(mapping["text"])):
+            read_samples(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "verdicts"),
+    [
+        # Problems by their text, as in SkyThought; n samples of each task, as in evalplus and BigCodeBench.
+        ({"a": {"text": "x", "correct": True}, "b": {"text": "y", "correct": False}}, {"a": [True], "b": [False]}),
+        (
+            {"date": "2026", "eval": {"a": [{"text": "x", "correct": mark} for mark in (True, False)]}, "k": {"p": 1}},
+            {"a": [True, False]},
+        ),
+        # results/*.json of OpenCompass; the output of promptfoo, with its prompts and tests.
+        (
+            {"accuracy": 50.0, "details": {"0": {"text": "x", "correct": True}, "1": {"text": "y", "correct": True}}},
+            {"0": [True], "1": [True]},
+        ),
+        (
+            {"results": {"prompts": [{"raw": "p"}], "results": [{"id": "a", "score": 1}]}, "config": {"tests": [{}]}},
+            {"a": [True]},
+        ),
+        # Tables of wandb and pandas.
+        ({"columns": ["id", "correct"], "data": [["a", True], ["a", False]], "ncols": 2}, {"a": [True, False]}),
+        ({"id": {"0": "a", "1": "a"}, "correct": {"0": True, "1": False}}, {"a": [True, False]}),
+    ],
+)
+def test_rows_are_found_in_an_object(tmp_path: Path, content: object, verdicts: dict[str, list[bool]]) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    assert right(tmp_path / "a.json") == verdicts
+
+
+def test_parts_of_a_dataset_are_not_joined(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(
+        json.dumps({"train": [{"id": 1, "correct": 1}], "test": [{"id": 1, "correct": 0}]})
+    )
+    with pytest.raises(SourceError, match=r"one object with the keys 'train', 'test', ...: write its rows alone, jq"):
+        read_samples(tmp_path / "a.json")

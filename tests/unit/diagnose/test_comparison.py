@@ -108,11 +108,6 @@ def test_questions_of_one_file_only_are_counted_and_named():
     ]
 
 
-def test_files_without_a_common_question_are_an_error():
-    with pytest.raises(SourceError, match="no question in common, neither by id"):
-        joined(sample_file("base", {"a": ["+"]}), sample_file("two", {"b": ["+"]}))
-
-
 def test_ids_that_name_other_questions_are_not_trusted():
     """Two tools number the same questions in another order."""
     texts = ({"0": "What?", "1": "Why?"}, {"1": "What?", "0": "Why?"})

@@ -1,7 +1,6 @@
 """The command: exit codes, what it prints and writes, and what it refuses."""
 
 import json
-import os
 import re
 import sqlite3
 import subprocess
@@ -17,8 +16,6 @@ from dphrl.cli import main
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.parquet import write_table
 
-DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
-PREDICTIONS = DATA / "text2sql" / "spider" / "predictions"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[2J\u202e"
 
 
@@ -263,27 +260,6 @@ def test_nothing_heavy_is_imported(files):
     )
     done = subprocess.run([sys.executable, "-c", code, *files[:2]], capture_output=True, text=True, check=True)
     assert "HEAVY set()" in done.stdout
-
-
-@pytest.mark.skipif(not PREDICTIONS.is_dir(), reason=f"no predictions at {PREDICTIONS}: set DPHRL_TEST_DATA")
-def test_three_spider_systems(tmp_path):
-    """One answer to each of 608 questions: K is 1, so the diagnosis is about accuracy, and it says so."""
-    paths, shares = [], []
-    for name in ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5"):
-        rows = pl.read_ndjson(PREDICTIONS / f"{name}.jsonl").select(
-            question_id="dev_index",
-            question=pl.format("{}: {}", "db_id", "question"),
-            text="pred_sql",
-            correct=pl.col("official_ex").cast(pl.Boolean),
-        )
-        shares.append(rows["correct"].mean())
-        paths.append(str(tmp_path / f"{name}.jsonl"))
-        rows.write_ndjson(paths[-1])
-    assert main(["diagnose", *paths, "--json", str(tmp_path / "d.json")]) == 4
-    models = list(json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"].values())
-    assert all(model["k"] == 1 and model["reasons"][0] == "one sample" for model in models)
-    found = [models[0]["coverage"]["base"], *(model["coverage"]["tuned"] for model in models)]
-    assert found == pytest.approx(shares)
 
 
 def test_answers_that_the_scorer_finds_less_often_are_no_loss(
