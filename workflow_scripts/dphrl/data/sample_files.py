@@ -102,7 +102,9 @@ def read_samples(
         raise SourceError(f"{path}: --map {name}={theirs}: the first object has no such field; it has {fields}")
     mapping = {name: theirs for name, theirs in mapping.items() if name not in absent}
     score = score_field(path, known, first, mapping)
-    names = _names(path, known, score, first, mapping, threshold)
+    names = _names(known, first, mapping | ({"score": score} if score else {}))
+    if threshold is not None and not Field(names.get("score", ())).is_in(first):
+        raise SourceError(f"{path}: which field is the score? Say --map score=FIELD")
     shown = tqdm(chain([head], records), desc=path.name, unit=" rows", delay=2, disable=None, leave=False)
     left_out: Counter[str] = Counter()
     given = last_outputs(shown) if known is VERL else shown
@@ -123,16 +125,9 @@ def read_samples(
     return SampleFile(path, known.name, rows, settings, tuple(notes), first)
 
 
-def _names(
-    path: Path,
-    known: Format,
-    score: str | None,
-    first: Record,
-    mapping: Mapping[str, str],
-    threshold: float | None,
-) -> dict[str, tuple[str, ...]]:
+def _names(known: Format, first: Record, mapping: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Our field -> its names in this file."""
-    names = {**known.names, **({"score": (score,)} if score else {})}
+    names = dict(known.names)
     if known in (PLAIN, REASONING_GYM):
         # The first object says which names the file has, and whether it has texts, verdicts alone, or counts.
         present = {name: tuple(one for one in theirs if Field((one,)).is_in(first)) for name, theirs in names.items()}
@@ -140,12 +135,9 @@ def _names(
         if set(_RECORDED).intersection(present["text"]):
             names["text"] = tuple(dict.fromkeys((*present["text"], *_RECORDED)))
     if mapping.keys() & _VERDICTS:
-        # A verdict that the user names replaces all verdicts of the format.
+        # A named verdict replaces all verdicts of the format.
         names = {name: theirs for name, theirs in names.items() if name not in _VERDICTS}
-    names |= {name: (theirs,) for name, theirs in mapping.items()}
-    if threshold is not None and not Field(names.get("score", ())).is_in(first):
-        raise SourceError(f"{path}: which field is the score? Say --map score=FIELD")
-    return names
+    return names | {name: (theirs,) for name, theirs in mapping.items()}
 
 
 def _samples(

@@ -145,7 +145,7 @@ def _unfinished(diagnosis: Diagnosis, shares: pl.DataFrame, files: Mapping[str, 
 
 def _settings(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> Iterator[str]:
     """Settings of sampling that differ, or a temperature that no file names."""
-    for key in dict.fromkeys(key for file in files.values() for key in file.settings if key != "model"):
+    for key in dict.fromkeys(key for file in files.values() for key in file.settings):
         named = {name: file.settings[key] for name, file in files.items() if key in file.settings}
         if len(set(named.values())) > 1:
             values = ", ".join(f"{value} ({name})" for name, value in named.items())
