@@ -88,8 +88,8 @@ def join(files: Mapping[str, SampleFile]) -> Joined:
     notes = [f"{name}: {note}" for name, file in files.items() for note in file.notes]
     judged = {}
     for name, file in files.items():
-        judged[name] = file.rows.drop_nulls("correct")
-        missing = file.rows.height - judged[name].height
+        missing = file.rows["correct"].null_count()
+        judged[name] = file.rows.drop_nulls("correct") if missing else file.rows
         if judged[name].is_empty():
             raise SourceError(
                 f"{file.path}: no sample is judged: verdicts are missing, or one for several responses; judge them"
@@ -109,14 +109,17 @@ def join(files: Mapping[str, SampleFile]) -> Joined:
             f" --map question=FIELD{_fields(first)}"
         )
     index = pl.int_range(pl.len(), dtype=pl.Int32).over("prompt_id").alias("sample_index")
-    every = {name: rows.with_columns(pl.col(key).replace("", None).alias("prompt_id")) for name, rows in judged.items()}
+    every = {name: rows.with_columns(pl.col(key).alias("prompt_id")) for name, rows in judged.items()}
     here = pl.col("prompt_id").is_in(common.implode())
     rows, left_out = {}, {}
     for name, frame in every.items():
         kept = [column for column in (*CLASSES, UNANSWERED) if column in frame.columns]
         samples = frame.select("prompt_id", index, "text", "correct", "truncated", *kept)
         rows[name] = samples.filter(here).sort("prompt_id", maintain_order=True)
-        left_out[name] = frame.filter(~here)["prompt_id"].unique(maintain_order=True).to_list()
+        # Without ids and without a text a question has no name.
+        left_out[name] = (
+            frame.filter(~here, pl.col("prompt_id") != "")["prompt_id"].unique(maintain_order=True).to_list()
+        )
     columns = ("question", "gold", "cluster")
     of_files = [frame.filter(here).unique("prompt_id", keep="first", maintain_order=True) for frame in every.values()]
     questions = (

@@ -59,21 +59,14 @@ def judged(
     truths = [_truth(file, task, key, question, gold, golds) for key, question, gold in questions]
     settings = {"answer": "final"} if task == "math" else {}
     texts, verdicts = rows["text"].to_list(), []
-    bar = tqdm(
-        total=len(texts),
-        desc=f"judging {visible(file.path.name, '')}",
-        unit=" samples",
-        delay=2,
-        disable=None,
-        leave=False,
-    )
-    with make_scorer(task, settings, workers=_WORKERS, databases=databases) as scorer, bar:
-        for start in range(0, len(texts), _BATCH):
+    about = f"judging {visible(file.path.name, '')}"
+    starts = tqdm(range(0, len(texts), _BATCH), about, unit=" batches", delay=2, disable=None, leave=False)
+    with make_scorer(task, settings, workers=_WORKERS, databases=databases) as scorer:
+        for start in starts:
             part = slice(start, start + _BATCH)
             # A file does not say how its prompts end.
             opened = [False] * len(texts[part])
             verdicts += score_answers(scorer, THOUGHTS, texts[part], truths[part], opened)
-            bar.update(len(texts[part]))
     correct = [None if verdict.verdict in _NOT_A_RESULT else verdict.correct for verdict in verdicts]
     unanswered = [verdict.verdict == "no_answer" for verdict in verdicts]
     columns = {"correct": pl.Series(correct, dtype=pl.Boolean), UNANSWERED: pl.Series(unanswered, dtype=pl.Boolean)}
