@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -165,20 +165,22 @@ def _table(rows: Iterator[Numbered], reader: Reader) -> pl.DataFrame:
     """The samples of all rows, read in batches: records take several times the memory of the table."""
     frames = [pl.DataFrame(schema=reader.schema)]
     while batch := list(islice(rows, _AT_ONCE)):
-        try:
-            frames.append(reader.read([record for *_, record in batch]))
-        except (FieldError, UnicodeEncodeError):
-            # Row by row, to name the one that does not fit.
-            for path, number, record in batch:
-                try:
-                    reader.read([record])
-                except FieldError as error:
-                    raise SourceError(f"{place(path, number)}: {error}") from None
-                except UnicodeEncodeError:
-                    problem = "a lone surrogate, half of a character: replace it, for instance by U+FFFD"
-                    raise SourceError(f"{place(path, number)}: {problem}") from None
-            raise
+        frames.append(_read(batch, reader))
     return pl.concat(frames)
+
+
+def _read(batch: Sequence[Numbered], reader: Reader) -> pl.DataFrame:
+    """The samples of a batch. One that does not fit is halved, to name the first wrong row."""
+    try:
+        return reader.read([record for *_, record in batch])
+    except (FieldError, UnicodeEncodeError) as error:
+        if len(batch) > 1:
+            half = len(batch) // 2
+            return pl.concat([_read(batch[:half], reader), _read(batch[half:], reader)])
+        path, number, _ = batch[0]
+        surrogate = "a lone surrogate, half of a character: replace it, for instance by U+FFFD"
+        problem = error if isinstance(error, FieldError) else surrogate
+        raise SourceError(f"{place(path, number)}: {problem}") from None
 
 
 def _ids_and_questions(rows: pl.DataFrame) -> Iterator[str]:
