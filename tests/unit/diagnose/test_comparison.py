@@ -54,46 +54,48 @@ def test_the_diagnosis_of_the_example(found):
     assert coverage.wide == pytest.approx((-0.6496, 0.6496), abs=1e-3)
     assert coverage.narrow == pytest.approx((-0.5817, 0.4804), abs=1e-3)
     assert found.exit_code == 4
-
-
-def test_lost_questions(found):
     assert found.models["two"].lost.rows() == [("b", 1, 4, 4)]
 
 
-def test_rarefied_classes_by_enumeration():
-    """40 questions each like a and d: classes among 4 right answers."""
-    base = {f"{key}{n}": ["+x", "+y", "+z", "+x"] for n in range(40) for key in "ad"}
-    tuned = {key: ["+x", "+x", "+y", "+x"] for key in base}
-    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
-    (variety,) = found.models["two"].varieties
-    assert (variety.kind, variety.m, variety.difference.base, variety.difference.tuned) == ("responses", 4, 3, 2)
-    assert variety.difference.value == -1
+NOTATIONS = ["\\boxed{\\frac{1}{2}}", "\\boxed{0.5}", "that is 1/2. \\boxed{1/2}", "<answer>1/2</answer>"]
+
+
+def varieties(base, tuned, **options):
+    """By kind the numbers of classes of both models; 40 questions with these samples."""
+    files = [sample_file(name, {f"q{n}": texts for n in range(40)}) for name, texts in (("b", base), ("t", tuned))]
+    (model,) = diagnose(files, **options).models.values()
+    return {one.kind: (one.difference.base, one.difference.tuned) for one in model.varieties}
+
+
+@pytest.mark.parametrize(
+    ("base", "tuned", "expected"),
+    [
+        # Whole responses, enumerated among 4 right ones.
+        (["+x", "+y", "+z", "+x"], ["+x", "+x", "+y", "+x"], {"responses": (3, 2)}),
+        # Answers, where nothing is calculated.
+        (["+ so\nA: red", "+ so\nA: blue"], ["+ so\nA: red", "+ so\nA: red"], {"answers": (2, 1)}),
+        # Ways of calculating, without the numbers.
+        (
+            ["+ 2 + 2 = 4 \\boxed{4}", "+ 2 * 2 = 4, \\boxed{4.0}"],
+            ["+ 2 + 2 = 4 \\boxed{4}", "+ 3 + 1 = 4 \\boxed{4.00}"],
+            {"skeletons": (2, 1)},
+        ),
+        # Notations of the answer are no other way.
+        (
+            [f"+ 4 + 3 = 7, so {text}" for text in NOTATIONS] + ["- 4 * 3 = 12"] * 4,
+            [f"+ 4 + 3 = 7, so {NOTATIONS[0]}"] * 4 + ["- 4 * 3 = 12"] * 4,
+            {"skeletons": (1, 1)},
+        ),
+    ],
+)
+def test_classes_of_right_answers(base, tuned, expected):
+    assert varieties(base, tuned) == expected
 
 
 def test_styles_are_reported_before_answers():
     rules = (StyleRule(name="long", prefix="+ long"), StyleRule(name="short", prefix="+ short"))
-    base = {f"q{n}": ["+ long", "+ short", "+ long", "+ short"] for n in range(40)}
-    tuned = {key: ["+ long", "+ long", "+ long", "+ long"] for key in base}
-    found = diagnose([sample_file("base", base), sample_file("two", tuned)], styles=rules)
-    first = found.models["two"].varieties[0]
-    assert (first.kind, first.m, first.difference.base, first.difference.tuned) == ("styles", 4, 2, 1)
-
-
-def test_boxed_answers_are_alike_by_value_and_ways_by_their_steps():
-    base = {f"q{n}": ["+ 2 + 2 = 4 \\boxed{4}", "+ 2 * 2 = 4, \\boxed{4.0}", "- \\boxed{5}"] for n in range(40)}
-    tuned = {key: ["+ 2 + 2 = 4 \\boxed{4}", "+ 3 + 1 = 4 \\boxed{4.00}", "- \\boxed{\\frac{10}{2}}"] for key in base}
-    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
-    kinds = {one.kind: (one.difference.base, one.difference.tuned) for one in found.models["two"].varieties}
-    assert kinds == {"skeletons": (2, 1)}
-    assert found.models["two"].study.policies[0].codes("answers")[0].tolist() == [0, 0, 2]
-
-
-def test_where_nothing_is_calculated_answers_are_reported_not_ways():
-    base = {f"q{n}": ["+ so\nA: red", "+ so\nA: blue", "- so\nA: wood"] for n in range(40)}
-    tuned = {key: ["+ so\nA: red", "+ so\nA: red", "- so\nA: wood"] for key in base}
-    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
-    kinds = {one.kind: (one.difference.base, one.difference.tuned) for one in found.models["two"].varieties}
-    assert kinds == {"answers": (2, 1)}
+    found = varieties(["+ long", "+ short"] * 2, ["+ long"] * 4, styles=rules)
+    assert next(iter(found.items())) == ("styles", (2, 1))
 
 
 def test_questions_of_one_file_only_are_counted_and_named():
@@ -346,15 +348,6 @@ def test_a_copy_of_the_base_is_doubted():
     base = {f"q{n}": ["+", "-"] for n in range(40)}
     assert "copy of the same file" in _doubts(base, base)[1]
     assert "copy" not in _doubts(base, base | {"q0": ["+", "+"]})[1]
-
-
-def test_notations_of_the_answer_are_no_different_ways():
-    notations = ["\\boxed{\\frac{1}{2}}", "\\boxed{0.5}", "that is 1/2. \\boxed{1/2}", "<answer>1/2</answer>"]
-    base = {f"q{n}": [f"+ 4 + 3 = 7, so {text}" for text in notations] + ["- 4 * 3 = 12"] * 4 for n in range(90)}
-    tuned = {key: [f"+ 4 + 3 = 7, so {notations[0]}"] * 4 + ["- 4 * 3 = 12"] * 4 for key in base}
-    (model,) = diagnose([sample_file("base", base), sample_file("two", tuned)]).models.values()
-    assert {each.kind: each.difference.value for each in model.varieties} == {"skeletons": 0.0}
-    assert model.diagnosis.word == "NOT COLLAPSED"
 
 
 def test_a_further_file_changes_neither_k_nor_the_questions_of_another():
