@@ -55,7 +55,9 @@ def test_a_field_without_a_value_in_the_first_row_is_read(tmp_path: Path) -> Non
 
 
 def test_ids_are_equal_as_floats_and_in_both_forms_of_unicode(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [{"id": key, "correct": True} for key in (0, 0.0, "0", "caf\u00e9", "cafe\u0301")]
+    rows: list[dict[str, Any]] = [
+        {"id": key, "correct": True} for key in (0, 0.0, "0", " 0", "caf\u00e9", "cafe\u0301")
+    ]
     assert list(right(lines(tmp_path / "a.jsonl", *rows))) == ["0", "caf\u00e9"]
     asked = [{"question": text, "text": "t"} for text in ("caf\u00e9", "cafe\u0301")]
     assert read_samples(lines(tmp_path / "b.jsonl", *asked)).rows["question_id"].n_unique() == 1
@@ -221,7 +223,9 @@ def test_a_row_late_in_a_long_file_is_named(tmp_path: Path) -> None:
         read_samples(tmp_path / "a.jsonl")
 
 
-SAMPLES = st.lists(st.tuples(st.text(min_size=1), st.text(), st.none() | st.booleans()), min_size=1, max_size=20)
+SAMPLES = st.lists(
+    st.tuples(st.text().filter(str.strip), st.text(), st.none() | st.booleans()), min_size=1, max_size=20
+)
 
 
 @given(SAMPLES)
@@ -231,7 +235,7 @@ def test_texts_and_verdicts_are_those_of_the_file(tmp_path_factory: pytest.TempP
     path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
     found = read_samples(path).rows
     assert found.select("question_id", "text", "correct").rows() == [
-        (normalize("NFC", row[0]), *row[1:]) for row in samples
+        (normalize("NFC", row[0].strip()), *row[1:]) for row in samples
     ]
 
 

@@ -52,7 +52,7 @@ class Reader:
         verdicts = self._verdicts(records)
         texts = self._texts(records, verdicts)
         sizes = list(map(len, texts))
-        # Two programs may write one text in two forms of Unicode.
+        # Two programs may write one text in two forms of Unicode, or with white space around it.
         questions = [normalize("NFC", text.strip()) for text in self._column("question", question_of, records)]
         of_records = pl.DataFrame(
             {
@@ -86,7 +86,7 @@ class Reader:
         """The file's ids; a question without one is known by its text."""
         field = self._fields.get("question_id", Field(()))
         keys = [
-            question if key is None else normalize("NFC", id_of(field, key))
+            question if key is None else normalize("NFC", id_of(field, key).strip())
             for key, question in zip(map(field.find, records), questions, strict=True)
         ]
         if "" in keys:
