@@ -19,7 +19,7 @@ from dphrl.data.sample_fields import (
     id_of,
     question_of,
     responses_of,
-    truth_of,
+    verdict_of,
 )
 from dphrl.data.sample_formats import CLASSES, COLUMNS
 
@@ -40,7 +40,7 @@ class Reader:
         self.schema = COLUMNS | dict.fromkeys(self._classes, pl.String())
         judges = ("correct", "score") if threshold is None else ("score",)
         self._verdict = Field([theirs for name in judges for theirs in names.get(name, ())])
-        self._judge = truth_of if threshold is None else at_least(threshold)
+        self._judge = verdict_of if threshold is None else at_least(threshold)
 
     def read(self, records: Sequence[Record]) -> pl.DataFrame:
         """The samples of a batch, columns `schema`.

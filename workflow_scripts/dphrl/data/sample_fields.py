@@ -81,7 +81,7 @@ def id_of(field: Field, value: Any) -> str:
     return str(value)
 
 
-def truth_of(field: Field, value: Any) -> bool | None:
+def verdict_of(field: Field, value: Any) -> bool | None:
     """Whether a response is correct; a number that is not one (a failed judge) gives None."""
     value = _reward(value)
     if isinstance(value, bool) or value is None:
@@ -113,7 +113,7 @@ def _reward(value: Any) -> Any:
 
 
 def at_least(threshold: float) -> Callable[[Field, Any], bool | None]:
-    """Whether a score reaches the threshold, as `truth_of`."""
+    """Whether a score reaches the threshold, as `verdict_of`."""
 
     def judged(field: Field, value: Any) -> bool | None:
         value = _reward(value)

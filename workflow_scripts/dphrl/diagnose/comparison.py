@@ -43,6 +43,8 @@ class OfModel:
         lost: questions with right answers of the base and none of the tuned model: prompt_id, and the numbers of
             base_right, base_samples and tuned_samples.
         joined, study: the samples of the model and of the base, and their evaluations on the questions that count.
+        tables: by name; `passk` and `crossing` of `dphrl.evaluation`, `answers` and `by_base`.
+        notes: remarks on the files for the reader.
     """
 
     diagnosis: Diagnosis
@@ -51,6 +53,8 @@ class OfModel:
     lost: pl.DataFrame
     joined: Joined
     study: Study
+    tables: dict[str, pl.DataFrame]
+    notes: list[str]
 
     @property
     def lines(self) -> list[str]:
@@ -71,17 +75,24 @@ class Comparison:
         margin: of the diagnoses.
         files: by policy, the base first.
         models: by name, in the order of the files.
-        tables: by name; `passk` and `crossing` of `dphrl.evaluation`, `answers` and `by_base`.
-        notes: remarks for the reader, about all models.
         exit_code: of all diagnoses together, as `together` says.
     """
 
     margin: float
     files: dict[str, SampleFile]
     models: dict[str, OfModel]
-    tables: dict[str, pl.DataFrame]
-    notes: list[str]
     exit_code: int
+
+    @property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The tables of all models; models on equal questions share the rows of the base."""
+        each = [model.tables for model in self.models.values()]
+        return {name: pl.concat([tables[name] for tables in each]).unique(maintain_order=True) for name in each[0]}
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all models, each once."""
+        return list(dict.fromkeys(note for model in self.models.values() for note in model.notes))
 
 
 def diagnose(
@@ -110,22 +121,19 @@ def diagnose(
     of_models = {name: [file] for name, file in zip(policy_names(files)[1:], tuned, strict=True)}
     of_models |= {name: list(several) for name, several in (trainings or {}).items()}
     every: dict[str, SampleFile] = {}
-    models, tables, notes = {}, [], []
+    models = {}
     for name, of_model in of_models.items():
         own = [name] if len(of_model) == 1 else [f"{name} ({number})" for number in range(1, len(of_model) + 1)]
         named = dict(zip([BASE, *own], [base, *of_model], strict=True))
         hot = dict(zip(policy_names([base, *of_model, *hotter_files])[len(named) :], hotter_files, strict=True))
-        models[name], of_tables, said = _compare(name, named, hot, k, margin, styles)
+        models[name] = _compare(name, named, hot, k, margin, styles)
         every |= named | hot
-        tables.append(of_tables)
-        notes += said
     decided, exit_code = together([model.diagnosis for model in models.values()])
     models = {
         name: replace(model, diagnosis=diagnosis)
         for (name, model), diagnosis in zip(models.items(), decided, strict=True)
     }
-    merged = {name: pl.concat([by_name[name] for by_name in tables]).unique(maintain_order=True) for name in tables[0]}
-    return Comparison(margin, every, models, merged, list(dict.fromkeys(notes)), exit_code)
+    return Comparison(margin, every, models, exit_code)
 
 
 def _compare(
@@ -135,8 +143,8 @@ def _compare(
     k: int | None,
     margin: float,
     styles: Sequence[StyleRule],
-) -> tuple[OfModel, dict[str, pl.DataFrame], list[str]]:
-    """A tuned model with the base, its tables and its notes.
+) -> OfModel:
+    """A tuned model with the base.
 
     Args:
         files: by policy, the base and the trainings of the model.
@@ -191,7 +199,7 @@ def _compare(
         "crossing": crossing(study),
     }
     doubts = remarks.doubts(diagnosis, joined, shares, files)
-    return OfModel(diagnosis, doubts, varieties, _lost(base, tuned), joined, study), tables, notes
+    return OfModel(diagnosis, doubts, varieties, _lost(base, tuned), joined, study, tables, notes)
 
 
 def _sizes(samples: pl.DataFrame) -> NDArray[np.int64]:
