@@ -12,10 +12,9 @@ from written_samples import lines
 
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.data.records import SourceError
-from dphrl.data.sample_files import read_samples
 from dphrl.diagnose.comparison import diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
-from dphrl.diagnose.rescored import judged, read_golds
+from dphrl.diagnose.rescored import read_golds
 
 # "+" is right; letters are ways.
 BASE = {"a": ["+x", "+y", "+z", "-"], "b": ["+x", "-u", "-v", "-w"], "c": ["-u", "-u", "-v", ""], "d": ["+x"] * 4}
@@ -149,13 +148,6 @@ def test_k_leaves_out_a_fifth_of_the_questions_at_most():
     assert found.notes[0] == "1 questions have fewer than 4 samples in a file and are left out: 'e'"
     with pytest.raises(SourceError, match=r"--k 5: .*largest possible k is 4"):
         diagnose(files, k=5)
-
-
-def test_samples_that_are_judged_here_have_no_note_of_missing_verdicts(tmp_path):
-    rows = [{"question": "1 + 1?", "text": "\\boxed{2}", "gold": "2", "correct": mark} for mark in (True, None)]
-    file = judged(read_samples(lines(tmp_path / "a.jsonl", *rows)), "math")
-    assert file.rows["correct"].to_list() == [True, True]
-    assert file.notes == ()
 
 
 @pytest.mark.parametrize(

@@ -119,15 +119,6 @@ def test_words_of_losses():
     assert "lower accuracy explains" in five_lines(proportional)[2]
 
 
-def test_health_is_asked_before_loss():
-    """20 of 1,000 questions are lost: shown, and smaller than the margin; 80 are a loss."""
-    base = [6] * 900 + [0] * 100
-    small = words(base, [6] * 880 + [0] * 120)
-    assert (small.word, small.coverage.fell, small.tips) == ("NOT COLLAPSED", True, False)
-    assert "but a small loss of 2.0 is shown" in five_lines(small)[0]
-    assert words(base, [6] * 820 + [0] * 180).word == "COLLAPSED"
-
-
 def test_the_share_of_misjudged_samples_that_explains_a_loss():
     """Without a share r of mistakes, pass@k is 1 - (1 - P) / (1 - r)^k: the end of the interval is 0 then."""
     found = words([1] * 100 + [8] * 100 + [0] * 100, [0] * 100 + [8] * 100 + [0] * 100)
