@@ -65,6 +65,13 @@ def test_ids_are_equal_as_floats_and_in_both_forms_of_unicode(tmp_path: Path) ->
         read_samples(lines(tmp_path / "c.jsonl", {"id": 0.5, "correct": True}))
 
 
+def test_long_questions_that_start_alike_have_short_ids_of_their_own(tmp_path: Path) -> None:
+    rows = ({"question": "long " * 50 + end, "text": "t"} for end in ("a", "b", "a"))
+    first, other, again = read_samples(lines(tmp_path / "a.jsonl", *rows)).rows["question_id"]
+    assert (first, len(first)) == (again, 100)
+    assert first != other
+
+
 def test_one_table_in_three_kinds_of_file_is_one(tmp_path: Path) -> None:
     rows = [{"question": f"q{number % 3}", "response": f"r{number}", "score": number % 2} for number in range(7)]
     lines(tmp_path / "a.jsonl", *rows)

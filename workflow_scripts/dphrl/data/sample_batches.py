@@ -1,8 +1,9 @@
 """Batches of records as tables of samples, column by column: a million rows take seconds."""
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 from unicodedata import normalize
 
 import numpy as np
@@ -22,6 +23,9 @@ from dphrl.data.sample_fields import (
     verdict_of,
 )
 from dphrl.data.sample_formats import CLASSES, COLUMNS
+
+# Characters of an id: a prompt of a chat takes kilobytes, once for each sample in some steps of a comparison.
+_LONG: Final = 80
 
 Convert = Callable[[Field, Any], Any]
 
@@ -85,8 +89,9 @@ class Reader:
     def _ids(self, records: Sequence[Record], questions: Sequence[str]) -> list[str]:
         """The file's ids; a question without one is known by its text."""
         field = self._fields.get("question_id", Field(()))
+        by_text = {question: _known_as(question) for question in set(questions)}
         keys = [
-            question if key is None else normalize("NFC", id_of(field, key).strip())
+            by_text[question] if key is None else normalize("NFC", id_of(field, key).strip())
             for key, question in zip(map(field.find, records), questions, strict=True)
         ]
         if "" in keys:
@@ -118,6 +123,13 @@ class Reader:
             if value is None and not field.is_in(record):
                 raise field.expected("a response", None)
         return [responses_of(field, value) for value in values]
+
+
+def _known_as(question: str) -> str:
+    """The id of a question without one: its text, or the start of a long text with a digest of it all."""
+    if len(question) <= _LONG:
+        return question
+    return f"{question[:_LONG]}... {blake2b(question.encode('utf-8'), digest_size=8).hexdigest()}"
 
 
 def _each(field: Field, convert: Convert, values: Sequence[Any], sizes: Sequence[int]) -> list[Any]:

@@ -48,7 +48,7 @@ class SampleFile:
     """The samples of one model.
 
     `format` is the name of a `Format`. `rows` are the samples, in file order within a question:
-        question_id: the id in the file, as text in NFC; the question where it has none.
+        question_id: the id in the file, as text in NFC; without one the question, or its start and a digest.
         question: text of the question in NFC, without white space around it; "" without.
         text: the whole response.
         correct: null where the file does not judge.
