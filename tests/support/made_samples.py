@@ -28,7 +28,7 @@ def sample_file(
     rows = [(key, key.upper(), index, text) for key, texts in answers.items() for index, text in enumerate(texts)]
     frame = pl.DataFrame(rows, _SCHEMA, orient="row")
     frame = frame.with_columns(correct=pl.col("text").str.starts_with(right))
-    for column in ("gold", "level", "cluster", "truncated", *columns):
+    for column in ("gold", "cluster", "truncated", *columns):
         given = columns.get(column)
         if isinstance(given, Mapping):
             frame = frame.with_columns(pl.col("question_id").replace_strict(given, default=None).alias(column))

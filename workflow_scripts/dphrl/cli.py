@@ -191,17 +191,14 @@ def _diagnose_options(parser: ArgumentParser) -> None:
     add = parser.add_argument_group("diagnosis").add_argument
     add("--k", type=int, help="k of pass@k (default: the largest power of two up to half of the samples)")
     add("--margin", type=float, default=5.0, help="loss in points that NOT COLLAPSED excludes (default: 5)")
-    add("--seed", type=int, default=0, help="of resampled intervals and halves (default: 0)")
     help_ = "a style of responses, by how they start; several times, the longest that fits counts"
     add("--styles", metavar="NAME=PREFIX", action="append", type=_pair, default=[], help=help_)
     add = parser.add_argument_group("how the files are read").add_argument
-    add("--format", help="verl, trl, lm-eval, verifiers, verifiers-traces, qwen-math, reasoning-gym, dphrl or plain")
     help_ = (
-        "the file's name of a field: question_id, question, text, correct, score, gold, level, cluster, n, c, "
-        "truncated, sample_index; nested: rollouts.*.text"
+        "the file's name of a field: question_id, question, text, correct, score, gold, cluster, n, c, truncated, "
+        "sample_index; nested: rollouts.*.text"
     )
     add("--map", metavar="OURS=THEIRS", action="append", type=_pair, default=[], help=help_)
-    add("--cluster", metavar="FIELD", help="the file's field that groups questions, such as db_id, for intervals")
     add("--threshold", type=float, help="a sample is right if its score is at least this")
     add = parser.add_argument_group("judging here, in a sandbox").add_argument
     add("--task", choices=("math", "sql"), help="judge the samples; needs the extra [math] or [sql]")

@@ -16,10 +16,12 @@ def test_lm_evaluation_harness() -> None:
     found = read_samples(FILES / "samples_sums.jsonl")
     assert (found.format, found.settings["grader"], found.settings["temperature"]) == ("lm-eval", "exact_match", "0.6")
     assert found.rows.rows() == [
-        ("0", "What is 2 + 2?", 0, "lol", False, "4", "easy", None, None),
-        ("1", "Which word does a dummy say?", 0, "lol", False, "lol", "hard", None, None),
+        ("0", "What is 2 + 2?", "lol", False, "4", None, None),
+        ("1", "Which word does a dummy say?", "lol", False, "lol", None, None),
     ]
-    assert [note.split(";")[0] for note in found.notes] == ["judged with the filter 'strict-match'"]
+    assert [note.split(" of the first")[0] for note in found.notes] == [
+        "2 rows are left out: not of the filter 'strict-match'"
+    ]
 
 
 def test_lm_evaluation_harness_with_another_filter(tmp_path: Path) -> None:
@@ -30,17 +32,13 @@ def test_lm_evaluation_harness_with_another_filter(tmp_path: Path) -> None:
 
 def test_lm_evaluation_harness_with_repeats() -> None:
     found = read_samples(FILES / "samples_sums_repeated.jsonl")
-    assert found.rows.select("question_id", "sample_index").rows() == [(key, n) for key in "01" for n in range(3)]
-    assert found.rows["correct"].to_list() == [None] * 6
-    assert "exact_match is one number for several responses in 2 rows" in found.notes[1]
+    assert found.rows.select("question_id", "correct").rows() == [(key, None) for key in "000111"]
 
 
 def test_trl() -> None:
     found = read_samples(FILES / "completions_00002.parquet")
     assert (found.format, found.settings) == ("trl", {"grader": "accuracy_reward"})
-    assert found.rows.select("question", "sample_index", "correct").rows() == [
-        *(("What is 3 * 3 ?", number, True) for number in range(4)),
-        *(("What is 2 + 2 ?", number, False) for number in range(4)),
-    ]
+    pairs = [("What is 3 * 3 ?", True)] * 4 + [("What is 2 + 2 ?", False)] * 4
+    assert found.rows.select("question", "correct").rows() == pairs
     assert found.rows["text"].to_list()[:2] == ["9 2 is 1", "4 3 1 3 9 *"]
-    assert found.notes == ("1 of 8 responses are empty",)
+    assert found.notes == ()

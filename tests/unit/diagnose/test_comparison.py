@@ -1,6 +1,5 @@
 """A made example whose every number is known by enumeration, and what is joined, left out and named."""
 
-import json
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -13,10 +12,9 @@ from written_samples import lines
 
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.data.records import SourceError
-from dphrl.data.sample_files import read_samples
-from dphrl.diagnose.comparison import KError, diagnose
+from dphrl.diagnose.comparison import diagnose
 from dphrl.diagnose.joined import join, policy_names, shown_as
-from dphrl.diagnose.rescored import judged, read_golds
+from dphrl.diagnose.rescored import read_golds
 
 # "+" is right; letters are ways.
 BASE = {"a": ["+x", "+y", "+z", "-"], "b": ["+x", "-u", "-v", "-w"], "c": ["-u", "-u", "-v", ""], "d": ["+x"] * 4}
@@ -24,12 +22,12 @@ TUNED = {"a": ["+x", "+x", "+x", "+x"], "b": ["-u"] * 4, "c": ["+y", "-u", "-u",
 KS = (1, 2, 4)
 
 
-def right(samples):
-    return [one.startswith("+") for one in samples]
-
-
 def solved(samples, k):
-    return np.mean([any(draw) for draw in combinations(right(samples), k)])
+    return np.mean([any(draw) for draw in combinations([one.startswith("+") for one in samples], k)])
+
+
+def joined(*files):
+    return join(dict(zip(policy_names(files), files, strict=True)))
 
 
 @pytest.fixture(scope="module")
@@ -55,46 +53,48 @@ def test_the_diagnosis_of_the_example(found):
     assert coverage.wide == pytest.approx((-0.6496, 0.6496), abs=1e-3)
     assert coverage.narrow == pytest.approx((-0.5817, 0.4804), abs=1e-3)
     assert found.exit_code == 4
-
-
-def test_lost_questions(found):
     assert found.models["two"].lost.rows() == [("b", 1, 4, 4)]
 
 
-def test_rarefied_classes_by_enumeration():
-    """40 questions each like a and d: classes among 4 right answers."""
-    base = {f"{key}{n}": ["+x", "+y", "+z", "+x"] for n in range(40) for key in "ad"}
-    tuned = {key: ["+x", "+x", "+y", "+x"] for key in base}
-    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
-    (variety,) = found.models["two"].varieties
-    assert (variety.kind, variety.m, variety.difference.base, variety.difference.tuned) == ("responses", 4, 3, 2)
-    assert variety.difference.value == -1
+NOTATIONS = ["\\boxed{\\frac{1}{2}}", "\\boxed{0.5}", "that is 1/2. \\boxed{1/2}", "<answer>1/2</answer>"]
+
+
+def varieties(base, tuned, **options):
+    """By kind the numbers of classes of both models; 40 questions with these samples."""
+    files = [sample_file(name, {f"q{n}": texts for n in range(40)}) for name, texts in (("b", base), ("t", tuned))]
+    (model,) = diagnose(files, **options).models.values()
+    return {one.kind: (one.difference.base, one.difference.tuned) for one in model.varieties}
+
+
+@pytest.mark.parametrize(
+    ("base", "tuned", "expected"),
+    [
+        # Whole responses, enumerated among 4 right ones.
+        (["+x", "+y", "+z", "+x"], ["+x", "+x", "+y", "+x"], {"responses": (3, 2)}),
+        # Answers, where nothing is calculated.
+        (["+ so\nA: red", "+ so\nA: blue"], ["+ so\nA: red", "+ so\nA: red"], {"answers": (2, 1)}),
+        # Ways of calculating, without the numbers.
+        (
+            ["+ 2 + 2 = 4 \\boxed{4}", "+ 2 * 2 = 4, \\boxed{4.0}"],
+            ["+ 2 + 2 = 4 \\boxed{4}", "+ 3 + 1 = 4 \\boxed{4.00}"],
+            {"skeletons": (2, 1)},
+        ),
+        # Notations of the answer are no other way.
+        (
+            [f"+ 4 + 3 = 7, so {text}" for text in NOTATIONS] + ["- 4 * 3 = 12"] * 4,
+            [f"+ 4 + 3 = 7, so {NOTATIONS[0]}"] * 4 + ["- 4 * 3 = 12"] * 4,
+            {"skeletons": (1, 1)},
+        ),
+    ],
+)
+def test_classes_of_right_answers(base, tuned, expected):
+    assert varieties(base, tuned) == expected
 
 
 def test_styles_are_reported_before_answers():
     rules = (StyleRule(name="long", prefix="+ long"), StyleRule(name="short", prefix="+ short"))
-    base = {f"q{n}": ["+ long", "+ short", "+ long", "+ short"] for n in range(40)}
-    tuned = {key: ["+ long", "+ long", "+ long", "+ long"] for key in base}
-    found = diagnose([sample_file("base", base), sample_file("two", tuned)], styles=rules)
-    first = found.models["two"].varieties[0]
-    assert (first.kind, first.m, first.difference.base, first.difference.tuned) == ("styles", 4, 2, 1)
-
-
-def test_boxed_answers_are_alike_by_value_and_ways_by_their_steps():
-    base = {f"q{n}": ["+ 2 + 2 = 4 \\boxed{4}", "+ 2 * 2 = 4, \\boxed{4.0}", "- \\boxed{5}"] for n in range(40)}
-    tuned = {key: ["+ 2 + 2 = 4 \\boxed{4}", "+ 3 + 1 = 4 \\boxed{4.00}", "- \\boxed{\\frac{10}{2}}"] for key in base}
-    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
-    kinds = {one.kind: (one.difference.base, one.difference.tuned) for one in found.models["two"].varieties}
-    assert kinds == {"skeletons": (2, 1)}
-    assert found.models["two"].study.policies[0].codes("answers")[0].tolist() == [0, 0, 2]
-
-
-def test_where_nothing_is_calculated_answers_are_reported_not_ways():
-    base = {f"q{n}": ["+ so\nA: red", "+ so\nA: blue", "- so\nA: wood"] for n in range(40)}
-    tuned = {key: ["+ so\nA: red", "+ so\nA: red", "- so\nA: wood"] for key in base}
-    found = diagnose([sample_file("base", base), sample_file("two", tuned)])
-    kinds = {one.kind: (one.difference.base, one.difference.tuned) for one in found.models["two"].varieties}
-    assert kinds == {"answers": (2, 1)}
+    found = varieties(["+ long", "+ short"] * 2, ["+ long"] * 4, styles=rules)
+    assert next(iter(found.items())) == ("styles", (2, 1))
 
 
 def test_questions_of_one_file_only_are_counted_and_named():
@@ -102,69 +102,52 @@ def test_questions_of_one_file_only_are_counted_and_named():
     tuned = {key: ["+", "-"] for key in "defgh"}
     found = diagnose([sample_file("base", base), sample_file("two", tuned)])
     assert found.models["two"].diagnosis.coverage.questions == 2
-    assert "base: 3 questions are not in every file and left out: a, b, c" in found.notes
-    assert "two: 3 questions are not in every file and left out: f, g, h" in found.notes
-
-
-def test_files_without_a_common_question_are_an_error():
-    with pytest.raises(SourceError, match="no question in common, neither by id"):
-        join([sample_file("base", {"a": ["+"]}), sample_file("two", {"b": ["+"]})])
+    assert found.models["two"].joined.left_out == {"base": ["a", "b", "c"], "two": ["f", "g", "h"]}
+    assert [note.split(" and ")[0] for note in found.notes[:2]] == [
+        "base: 3 questions are not in every file",
+        "two: 3 questions are not in every file",
+    ]
 
 
 def test_ids_that_name_other_questions_are_not_trusted():
     """Two tools number the same questions in another order."""
-    base, tuned = sample_file("base", {"0": ["+"], "1": ["-"]}), sample_file("two", {"0": ["+"], "1": ["-"]})
-    texts = pl.col("question_id").replace_strict({"0": "What?", "1": "Why?"})
-    other = pl.col("question_id").replace_strict({"1": "What?", "0": "Why?"})
-    files = [
-        type(one)(one.path, one.format, one.rows.with_columns(question=text), {}, ())
-        for one, text in ((base, texts), (tuned, other))
-    ]
-    found = join(files)
+    texts = ({"0": "What?", "1": "Why?"}, {"1": "What?", "0": "Why?"})
+    files = [sample_file(name, {"0": ["+"], "1": ["-"]}) for name in ("base", "two")]
+    asked = [pl.col("question_id").replace_strict(text) for text in texts]
+    files = [replace(one, rows=one.rows.with_columns(question=text)) for one, text in zip(files, asked, strict=True)]
+    found = joined(*files)
     assert found.rows["base"].select("prompt_id", "correct").rows() == [("What?", True), ("Why?", False)]
     assert found.rows["two"].select("prompt_id", "correct").rows() == [("What?", False), ("Why?", True)]
     assert "2 ids name different questions" in found.notes[0]
 
 
+def test_a_file_with_ids_is_joined_to_one_without_by_the_texts():
+    base, tuned = (sample_file(name, {"a": ["+"], "b": ["-"]}) for name in ("base", "two"))
+    found = joined(base, replace(tuned, rows=tuned.rows.with_columns(question_id="question")))
+    assert found.questions["prompt_id"].to_list() == ["A", "B"]
+
+
 def test_samples_that_are_not_judged_are_left_out_or_an_error():
-    base = sample_file("base", {"a": ["+", "?"], "b": ["+", "-"]})
-    judged = pl.when(pl.col("text") != "?").then("correct")
-    part = type(base)(base.path, "plain", base.rows.with_columns(correct=judged), {}, ())
-    found = join([part, sample_file("two", {"a": ["+", "-"], "b": ["-", "-"]})])
+    base, tuned = sample_file("base", {"a": ["+", "?"], "b": ["+", "-"]}), sample_file("two", {"a": ["+"], "b": ["-"]})
+    verdict = pl.when(pl.col("text") != "?").then("correct")
+    part = replace(base, rows=base.rows.with_columns(correct=verdict))
+    found = joined(part, tuned)
     assert found.rows["base"].height == 3
     assert "base: 1 of 4 samples are not judged and left out" in found.notes
-    none = type(base)(base.path, "plain", base.rows.with_columns(correct=pl.lit(None, pl.Boolean)), {}, ())
-    with pytest.raises(SourceError, match=r"base.jsonl: no sample is judged; judge them here with --task"):
-        join([none, part])
+    none = replace(base, rows=base.rows.with_columns(correct=pl.lit(None, pl.Boolean)), head={"metric": {"m": [0.5]}})
+    with pytest.raises(SourceError, match=r"base.jsonl: no sample is judged.*--task math.*the fields metric\.m\."):
+        joined(none, part)
 
 
-def test_samples_that_are_judged_here_have_no_note_of_missing_verdicts(tmp_path):
-    rows = [{"question": "1 + 1?", "text": "\\boxed{2}", "gold": "2", "correct": mark} for mark in (True, None)]
-    file = judged(read_samples(lines(tmp_path / "a.jsonl", *rows)), "math")
-    assert file.rows["correct"].to_list() == [True, True]
-    assert file.notes == ()
-
-
-def test_k_above_the_samples_of_a_question_is_refused_with_the_largest_possible_one():
-    files = [
-        sample_file("base", {"a": ["+"] * 3, "b": ["+"] * 3}),
-        sample_file("two", {"a": ["+"] * 8, "b": ["+"] * 8}),
-    ]
-    assert diagnose(files).models["two"].diagnosis.k == 2
-    found = diagnose(files, k=3).models["two"]
-    assert (found.diagnosis.k, found.diagnosis.by_hand) == (3, True)
-    with pytest.raises(KError, match=r"--k 4: question 'a' of base has only 3 samples.*largest possible k is 3"):
-        diagnose(files, k=4)
-
-
-def test_a_question_without_an_id_is_named_by_its_text(tmp_path):
-    for name, count in (("base", 3), ("two", 2)):
-        rows = [{"question": f"What is {n} + 1?", "text": str(n + 1), "correct": True} for n in range(count)]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    files = [read_samples(tmp_path / f"{name}.jsonl") for name in ("base", "two")]
-    assert join(files).left_out["base"] == ["What is 2 + 1?"]
-    with pytest.raises(KError, match=r"question 'What is [01] \+ 1\?' of base has only 1 samples"):
-        diagnose(files, k=4)
+def test_k_leaves_out_a_fifth_of_the_questions_at_most():
+    files = [sample_file(name, dict.fromkeys("abcd", ["+"] * n) | {"e": ["+"] * 2}) for name, n in (("b", 4), ("t", 8))]
+    assert diagnose(files).models["t"].diagnosis.k == 2
+    found = diagnose(files, k=4)
+    diagnosis = found.models["t"].diagnosis
+    assert (diagnosis.k, diagnosis.by_hand, diagnosis.coverage.questions) == (4, True, 4)
+    assert found.notes[0] == "1 questions have fewer than 4 samples in a file and are left out: 'e'"
+    with pytest.raises(SourceError, match=r"--k 5: .*largest possible k is 4"):
+        diagnose(files, k=5)
 
 
 @pytest.mark.parametrize(
@@ -184,64 +167,24 @@ def test_golds_have_the_names_of_datasets(tmp_path, row, task, key, truth):
         read_golds(lines(tmp_path / "golds.jsonl", {"id": 1}), task)
 
 
-def test_questions_are_joined_in_both_forms_of_unicode(tmp_path):
-    words = {"a": "caf\u00e9", "b": "cafe\u0301"}
-    rows = {
-        name: [{"question": f"{word} {n}", "text": "t", "correct": True} for n in "01"] for name, word in words.items()
-    }
-    files = [read_samples(lines(tmp_path / f"{name}.jsonl", *rows[name])) for name in words]
-    assert join(files).questions.height == 2
-
-
-def test_the_fields_of_a_file_without_verdicts_are_listed(tmp_path):
-    row = {"question": "q", "text": "t", "metric": {"scores": [0.5]}}
-    file = read_samples(lines(tmp_path / "a.jsonl", row))
-    with pytest.raises(SourceError, match=r"--map correct=FIELD.*question, text, metric\.scores"):
-        join([file, file])
-
-
 @pytest.mark.parametrize(
-    ("base", "tuned", "margin", "word", "variety"),
+    ("base", "tuned", "margin", "word"),
     [
-        ("++", "++", 0.1, "NOT COLLAPSED", "No difference in variety"),
-        ("++", "11", 0.1, "NARROWED", "Variety fell"),
-        ("11", "++", 0.1, "NOT COLLAPSED", "Variety rose"),
-        ("++", "11", 0.01, "CANNOT TELL", "Variety fell"),
-        ("++", "--", 0.1, "COLLAPSED", "No difference in variety"),
+        ("++", "++", 0.1, "NOT COLLAPSED"),
+        ("++", "11", 0.1, "NARROWED"),
+        ("11", "++", 0.1, "NOT COLLAPSED"),
+        ("++", "11", 0.01, "CANNOT TELL"),
+        ("++", "--", 0.1, "COLLAPSED"),
     ],
 )
-def test_the_diagnosis_is_about_coverage_and_variety_follows(base, tuned, margin, word, variety):
+def test_the_diagnosis_is_about_coverage_and_variety_follows(base, tuned, margin, word):
     """40 questions of these, 40 that both models solve in the same two ways, 80 that none solves."""
     ways = {"++": ["+x", "+y"], "11": ["+x", "+x"], "--": ["-", "-"]}
     files = []
     for name, letters in (("base", base), ("two", tuned)):
         answers = {f"q{n}": ways[letters] for n in range(40)} | {f"same{n}": ["+x", "+y"] for n in range(40)}
         files.append(sample_file(name, answers | {f"none{n}": ["-", "-"] for n in range(80)}))
-    model = diagnose(files, margin=margin).models["two"]
-    assert model.diagnosis.word == word
-    assert model.lines[0].startswith(f"{word}: ")
-    assert model.further[0].startswith(variety)
-
-
-def test_equal_texts_of_all_right_answers_show_no_variety():
-    answers = {f"q{n}": ["+x", "+x", "-", "-"] for n in range(40)}
-    found = diagnose([sample_file("base", answers), sample_file("two", answers)])
-    assert found.models["two"].further[0].startswith("Variety of two is not known")
-
-
-def test_doubtful_comparisons_are_named():
-    base = sample_file(
-        "base", {"a": ["+1", "+2", "+3", "+4"]}, settings={"temperature": "1.0", "model": "x"}, truncated=False
-    )
-    tuned = sample_file(
-        "two", {"a": ["+1", "+2", "+3", ""]}, settings={"temperature": "0.6", "model": "y"}, truncated=True
-    )
-    found = diagnose([base, tuned])
-    truncated, empty, temperature = found.models["two"].doubts
-    assert "100.0 % of the responses of two are truncated" in truncated
-    assert "25.0 % of the responses of two are empty" in empty
-    assert "temperature: 1.0 (base), 0.6 (two)" in temperature
-    assert any("75% of its samples equal the base's" in note for note in found.notes)
+    assert diagnose(files, margin=margin).models["two"].diagnosis.word == word
 
 
 def test_truncated_answers_qualify_what_they_may_explain():
@@ -256,12 +199,6 @@ def test_truncated_answers_qualify_what_they_may_explain():
     assert qualified(solved, unsolved, truncated=False) == ("WORSE", 0)
     assert qualified(solved, solved, truncated=True) == ("NOT COLLAPSED", 0)
     assert qualified(solved, solved, truncated=False) == ("NOT COLLAPSED", 1)
-
-
-def test_one_sample_is_not_called_coverage():
-    found = diagnose([sample_file("base", {"a": ["+"], "b": ["-"]}), sample_file("two", {"a": ["+"], "b": ["-"]})])
-    diagnosis = found.models["two"].diagnosis
-    assert (diagnosis.k, diagnosis.reasons, found.exit_code) == (1, ("one sample",), 4)
 
 
 def test_several_models_have_their_own_diagnosis_and_the_worst_decides():
@@ -389,21 +326,20 @@ def test_missing_questions_may_be_losses():
         assert (word, "as losses" in doubts) == ("NOT COLLAPSED", doubted)
 
 
-def test_files_without_a_temperature_may_be_drawn_colder():
+def test_files_without_a_temperature_or_with_two_may_be_drawn_colder():
     base = {f"q{n}": ["+x", "-y", "+z", "-u"] for n in range(100)}
     lost = {key: ["+x"] * 4 if n < 50 else ["-"] * 4 for n, key in enumerate(base)}
     assert "no temperature is named for base and two" in _doubts(base, lost)[1]
-    assert "temperature" not in _doubts(base, lost, settings={"temperature": "1.0"})[1]
+    assert "temperature" not in _doubts(base, lost, settings={"temperature": "1"})[1]
     assert "temperature" not in _doubts(base, base)[1]
+    files = [sample_file(name, lost, settings={"temperature": t}) for name, t in (("base", "1"), ("two", "0.6"))]
+    assert any("temperature: 1 (base), 0.6 (two)" in doubt for doubt in diagnose(files).models["two"].doubts)
 
 
-def test_notations_of_the_answer_are_no_different_ways():
-    notations = ["\\boxed{\\frac{1}{2}}", "\\boxed{0.5}", "that is 1/2. \\boxed{1/2}", "<answer>1/2</answer>"]
-    base = {f"q{n}": [f"+ 4 + 3 = 7, so {text}" for text in notations] + ["- 4 * 3 = 12"] * 4 for n in range(90)}
-    tuned = {key: [f"+ 4 + 3 = 7, so {notations[0]}"] * 4 + ["- 4 * 3 = 12"] * 4 for key in base}
-    (model,) = diagnose([sample_file("base", base), sample_file("two", tuned)]).models.values()
-    assert {each.kind: each.difference.value for each in model.varieties} == {"skeletons": 0.0}
-    assert model.diagnosis.word == "NOT COLLAPSED"
+def test_a_copy_of_the_base_is_doubted():
+    base = {f"q{n}": ["+", "-"] for n in range(40)}
+    assert "copy of the same file" in _doubts(base, base)[1]
+    assert "copy" not in _doubts(base, base | {"q0": ["+", "+"]})[1]
 
 
 def test_a_further_file_changes_neither_k_nor_the_questions_of_another():

@@ -12,7 +12,7 @@ from dphrl.diagnose.comparison_page import page
 def html() -> str:
     rates = np.linspace(0.05, 0.95, 60)
     files = [drawn_file("base", rates, 8, 1), drawn_file("tuned", np.where(rates > 0.4, 0.9, 0.0), 8, 2, ways=1)]
-    return page(diagnose(files), dict(zip(["base", "tuned"], files, strict=True)))
+    return page(diagnose(files)).decode()
 
 
 def test_the_page_is_drawn_without_a_network_or_a_serious_finding(browser, open_page, serious, html):

@@ -1,7 +1,6 @@
 """The command: exit codes, what it prints and writes, and what it refuses."""
 
 import json
-import os
 import re
 import sqlite3
 import subprocess
@@ -17,8 +16,6 @@ from dphrl.cli import main
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.parquet import write_table
 
-DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
-PREDICTIONS = DATA / "text2sql" / "spider" / "predictions"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[2J\u202e"
 
 
@@ -90,7 +87,7 @@ def test_the_policies_of_a_run_are_diagnosed_from_its_verdicts(tmp_path, monkeyp
     assert main(["diagnose", *map(str, folders.values()), "--json", "all.json"]) == 0
     out = capsys.readouterr().out
     assert "pass@2 of grpo-s1/step40 is 100.0 %, of the base 100.0 %" in out
-    assert "- base: 80 greedy responses (sample_index -1) are left out" in out
+    assert "- base: 80 rows are left out: greedy responses" in out
     found = json.loads(Path("all.json").read_text(encoding="utf-8"))
     assert [file["format"] for file in found["files"].values()] == ["dphrl", "dphrl"]
     varieties = found["models"]["grpo-s1/step40"]["varieties"]
@@ -103,7 +100,7 @@ def test_the_policies_of_a_run_are_diagnosed_from_its_verdicts(tmp_path, monkeyp
     assert main(["diagnose", *map(str, folders.values())]) == 4
     assert "over 80 questions in 8 groups" in capsys.readouterr().out
     assert main(["diagnose", str(folders["base"].parent), str(folders["base"])]) == 2
-    assert "it has none; name one of its folders: in_domain.evaluate" in capsys.readouterr().err
+    assert "it has none; name what to read in it: in_domain.evaluate" in capsys.readouterr().err
 
 
 def test_equal_files_give_equal_bytes(files, tmp_path):
@@ -171,14 +168,15 @@ def test_questions_are_grouped_by_a_field(tmp_path, capsys):
         for n in range(200)
         for right in (True, False)
     ]
-    main(["diagnose", *(str(lines(tmp_path / f"{name}.jsonl", *rows)) for name in ("a", "b")), "--cluster", "topic"])
+    main(
+        ["diagnose", *(str(lines(tmp_path / f"{name}.jsonl", *rows)) for name in ("a", "b")), "--map", "cluster=topic"]
+    )
     assert "over 200 questions in 20 groups" in capsys.readouterr().out
 
 
 def test_usage_errors(files, tmp_path, capsys):
     for arguments, said in (
         ([files[0]], "required: TUNED"),
-        ([*files, "--k", "8"], "largest possible k is 4"),
         ([*files, "--hotter", files[1]], "name one TUNED, and no --trainings"),
         ([files[0], "--trainings", f"a={files[1]}", "--trainings", f"a={files[2]}"], "name each model once"),
         ([*files, "--trainings", f"worse={files[2]}"], "worse.jsonl is shown as worse; take another name"),
@@ -194,10 +192,12 @@ def test_usage_errors(files, tmp_path, capsys):
 
 def test_errors_in_files(files, tmp_path, capsys):
     assert main(["diagnose", files[0], str(tmp_path / "missing.jsonl")]) == 2
-    assert "missing.jsonl" in capsys.readouterr().err
+    assert "missing.jsonl: does not exist" in capsys.readouterr().err
     other = write(tmp_path / "other.jsonl", {"z": "+"}, question="Another one")
     assert main(["diagnose", files[0], other]) == 2
     assert "no question in common" in capsys.readouterr().err
+    assert main(["diagnose", *files, "--k", "8"]) == 2
+    assert "largest possible k is 4" in capsys.readouterr().err
 
 
 def test_answers_are_judged_here(tmp_path, capsys):
@@ -260,27 +260,6 @@ def test_nothing_heavy_is_imported(files):
     )
     done = subprocess.run([sys.executable, "-c", code, *files[:2]], capture_output=True, text=True, check=True)
     assert "HEAVY set()" in done.stdout
-
-
-@pytest.mark.skipif(not PREDICTIONS.is_dir(), reason=f"no predictions at {PREDICTIONS}: set DPHRL_TEST_DATA")
-def test_three_spider_systems(tmp_path):
-    """One answer to each of 608 questions: K is 1, so the diagnosis is about accuracy, and it says so."""
-    paths, shares = [], []
-    for name in ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5"):
-        rows = pl.read_ndjson(PREDICTIONS / f"{name}.jsonl").select(
-            question_id="dev_index",
-            question=pl.format("{}: {}", "db_id", "question"),
-            text="pred_sql",
-            correct=pl.col("official_ex").cast(pl.Boolean),
-        )
-        shares.append(rows["correct"].mean())
-        paths.append(str(tmp_path / f"{name}.jsonl"))
-        rows.write_ndjson(paths[-1])
-    assert main(["diagnose", *paths, "--json", str(tmp_path / "d.json")]) == 4
-    models = list(json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))["models"].values())
-    assert all(model["k"] == 1 and model["reasons"][0] == "one sample" for model in models)
-    found = [models[0]["coverage"]["base"], *(model["coverage"]["tuned"] for model in models)]
-    assert found == pytest.approx(shares)
 
 
 def test_answers_that_the_scorer_finds_less_often_are_no_loss(

@@ -9,7 +9,7 @@ import pytest
 
 from dphrl.evaluation import diagnosis as rule
 from dphrl.evaluation.diagnosis import decide, diagnosis_k, hotter, together
-from dphrl.evaluation.doubts import guessed, look_chosen, neighbours_agree
+from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.exchange import counts, exchanged
 from dphrl.evaluation.paired import compared, paired
 from dphrl.evaluation.sentences import five_lines, variety_sentence
@@ -117,15 +117,6 @@ def test_words_of_losses():
     proportional = words(random.binomial(8, rates), random.binomial(8, 0.5 * rates))
     assert proportional.word == "WORSE"
     assert "lower accuracy explains" in five_lines(proportional)[2]
-
-
-def test_health_is_asked_before_loss():
-    """20 of 1,000 questions are lost: shown, and smaller than the margin; 80 are a loss."""
-    base = [6] * 900 + [0] * 100
-    small = words(base, [6] * 880 + [0] * 120)
-    assert (small.word, small.coverage.fell, small.tips) == ("NOT COLLAPSED", True, False)
-    assert "but a small loss of 2.0 is shown" in five_lines(small)[0]
-    assert words(base, [6] * 820 + [0] * 180).word == "COLLAPSED"
 
 
 def test_the_share_of_misjudged_samples_that_explains_a_loss():
@@ -297,13 +288,3 @@ def test_a_fall_of_variety_has_its_margin_in_the_interval(high, narrowed):
 def test_a_difference_that_reads_as_zero_is_no_difference_of_variety():
     found = words([8] * 60, [8] * 60, variety=variety([8.0, 8.0], [8.002, 8.002], (0.001, 0.003)))
     assert variety_sentence(found).startswith("No difference in variety is shown: tuned has 8.00")
-
-
-def test_neighbours_that_agree_are_seen():
-    random = np.random.default_rng(0)
-    marks = random.random((100, 16)) < 0.5
-    alike = np.repeat(random.random((100, 4)) < 0.5, 4, axis=1)
-    for right, seen in ((marks, False), (alike, True)):
-        one = policy(right.sum(axis=1), 16)
-        rows = one.rows.with_columns(correct=pl.Series(right).arr.to_list())
-        assert (neighbours_agree(Policy(one.key, rows)) is not None) == seen

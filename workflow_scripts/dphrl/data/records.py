@@ -12,7 +12,7 @@ from typing import Any, Final
 import polars as pl
 from pydantic_core import from_json
 
-from dphrl.config.errors import show
+from dphrl.config.errors import nearest, show
 
 Record = dict[str, Any]
 # A record with its file and its number there: the line of JSONL, from 1; the row of JSON and parquet, from 0.
@@ -23,6 +23,7 @@ _ROWS_AT_ONCE: Final = 16_384
 # 1,000 samples of 30 kB. A longer line is a mistake, and a tokenizer would need minutes and gigabytes for it.
 _LINE_MIB: Final = 32
 _NAMES: Final = 40
+_PER_LINE: Final = "one JSON object per line (a list of objects is .json)"
 # Keys under which a JSON file has its rows. Settings and summaries next to them may be lists too.
 _HOLDERS: Final = ("samples", "results", "details", "eval")
 # Lists of parts that each hold rows (reasoning-gym).
@@ -38,13 +39,17 @@ def parts_of(path: Path) -> list[Path]:
 
     Raises:
         SourceError: a folder without any parquet file.
+        FileNotFoundError: no such file or folder.
     """
+    if not path.exists():
+        near = nearest(path.name, (child.name for child in path.parent.iterdir())) if path.parent.is_dir() else None
+        raise FileNotFoundError(f"{path}: does not exist{f'; did you mean {path.with_name(near)}?' if near else ''}")
     if not path.is_dir():
         return [path]
     parts = sorted(path.glob("*.parquet"), key=lambda part: (len(part.name), part.name))
     if not parts:
-        folders = names_of(dict.fromkeys(sorted(child.name for child in path.iterdir() if child.is_dir())))
-        hint = f"; name one of its folders: {folders}" if folders else ""
+        others = names_of(dict.fromkeys(sorted(child.name for child in path.iterdir())))
+        hint = f"; name what to read in it: {others}" if others else ""
         raise SourceError(f"{path}: of a folder the .parquet files in it are read, and it has none{hint}")
     return parts
 
@@ -68,7 +73,8 @@ def read_records(path: Path) -> Iterator[Numbered]:
     for part in parts_of(path):
         if part.suffix not in readers:
             suffixes = ".jsonl, .json or .parquet"
-            raise SourceError(f"{part}: expected a file in {suffixes}, found {part.suffix or 'no suffix'}")
+            given = part.suffix or "no suffix"
+            raise SourceError(f"{part}: expected a file in {suffixes}, found {given}: unpack or convert it")
         for number, record in readers[part.suffix](part):
             yield part, number, record
 
@@ -128,8 +134,10 @@ def _lines(path: Path) -> Iterator[tuple[int, Record]]:
             try:
                 value = _parsed(line.removeprefix(_BOM))
             except ValueError as error:
-                raise SourceError(f"{place(path, number)}: expected one JSON object in UTF-8: {error}") from None
-            yield number, _object(path, number, value)
+                raise SourceError(f"{place(path, number)}: expected {_PER_LINE}, in UTF-8: {error}") from None
+            if not isinstance(value, dict):
+                raise SourceError(f"{place(path, number)}: expected {_PER_LINE}, found {type(value).__name__}")
+            yield number, value
 
 
 def _parsed(line: bytes) -> Any:
@@ -222,8 +230,6 @@ def _rows_of(value: Any, held: bool = False) -> list[Any] | None:
 
 
 def _table(path: Path) -> Iterator[tuple[int, Record]]:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file")
     try:
         table = pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:

@@ -81,7 +81,7 @@ def id_of(field: Field, value: Any) -> str:
     return str(value)
 
 
-def truth_of(field: Field, value: Any) -> bool | None:
+def verdict_of(field: Field, value: Any) -> bool | None:
     """Whether a response is correct; a number that is not one (a failed judge) gives None."""
     value = _reward(value)
     if isinstance(value, bool) or value is None:
@@ -113,7 +113,7 @@ def _reward(value: Any) -> Any:
 
 
 def at_least(threshold: float) -> Callable[[Field, Any], bool | None]:
-    """Whether a score reaches the threshold, as `truth_of`."""
+    """Whether a score reaches the threshold, as `verdict_of`."""
 
     def judged(field: Field, value: Any) -> bool | None:
         value = _reward(value)
@@ -139,16 +139,9 @@ def gold_of(field: Field, value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def level_of(field: Field, value: Any) -> str | None:
-    """A level or category; None where it is not a text or a number."""
+def group_of(field: Field, value: Any) -> str | None:
+    """A group of questions; None where it is not a text or a number."""
     return str(value) if isinstance(value, str | int | float) and value != "" else None
-
-
-def index_of(field: Field, value: Any) -> int | None:
-    """The place of a response among the responses to its prompt; -1 is the greedy response, None a missing value."""
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 2**31):
-        return value
-    raise field.expected("-1 (a greedy response), 0, 1, ...", value)
 
 
 def cut_of(field: Field, value: Any) -> bool | None:

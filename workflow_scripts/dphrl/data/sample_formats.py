@@ -17,11 +17,9 @@ from dphrl.data.sample_fields import Field
 COLUMNS: Final[dict[str, pl.DataType]] = {
     "question_id": pl.String(),
     "question": pl.String(),
-    "sample_index": pl.Int32(),
     "text": pl.String(),
     "correct": pl.Boolean(),
     "gold": pl.String(),
-    "level": pl.String(),
     "cluster": pl.String(),
     "truncated": pl.Boolean(),
 }
@@ -30,8 +28,8 @@ CLASSES: Final = ("answer_class", "program_class")
 
 # The fields that `--map` can name. `text` is a response or a list; with a list, `correct`, `score` and `truncated` may
 # be lists too. Rows without text have `correct`, or n samples of which c are right.
-OUR_FIELDS: Final = (*COLUMNS, "score", "n", "c")
-SETTINGS: Final = ("temperature", "top_p", "max_tokens", "grader", "model")
+OUR_FIELDS: Final = (*COLUMNS, "score", "n", "c", "sample_index")
+SETTINGS: Final = ("temperature", "top_p", "max_tokens", "grader")
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,8 @@ class Format:
     `needs`: groups of fields. A file is in this format if its first object contains a field of each group.
     `names`: our field -> the file's, in order of preference. A dot leads into a nested object: `doc.question`.
     `settings`: likewise. `error`: a field that is set where the tool failed, not the model.
-    `part`: a field with a single value in a file that holds one policy, judged in one way.
+    `no_scores`: numbers of a row that are no scores, in formats whose scores have names of the user (a reward function,
+    a metric).
     """
 
     name: str
@@ -49,7 +48,7 @@ class Format:
     names: Mapping[str, tuple[str, ...]]
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     error: str | None = None
-    part: str | None = None
+    no_scores: tuple[str, ...] = ()
 
     def fits(self, record: Record) -> bool:
         return all(Field(group).is_in(record) for group in self.needs)
@@ -63,7 +62,6 @@ VERL: Final = Format(
     name="verl",
     needs=(("input",), ("output",), ("score",)),
     names={"question": ("input",), "text": ("output",), "score": ("score",), "gold": ("gts",)},
-    part="step",
 )
 
 # The uid of a row is {prompt}_{session}_{output} where a session of an agent has several outputs.
@@ -112,15 +110,13 @@ LM_EVAL: Final = Format(
         "question": ("doc.question", "doc.problem", "arguments.gen_args_0.arg_0", "arguments.0.0"),
         "text": ("resps.0",),
         "gold": ("target",),
-        "level": ("doc.level", "doc.difficulty", "doc.category", "doc.subject", "doc.type"),
-        "cluster": ("doc.db_id",),
     },
     settings={
         "temperature": ("arguments.gen_args_0.arg_1.temperature", "arguments.0.1.temperature"),
         "top_p": ("arguments.gen_args_0.arg_1.top_p", "arguments.0.1.top_p"),
         "max_tokens": ("arguments.gen_args_0.arg_1.max_gen_toks", "arguments.0.1.max_gen_toks"),
     },
-    part="filter",
+    no_scores=("doc_id", "target"),
 )
 
 # `math_eval.py` in https://github.com/QwenLM/Qwen2.5-Math (evaluation/, a45202bd16f1) and, with finish_reason, in
@@ -135,8 +131,6 @@ QWEN_MATH: Final = Format(
         "text": ("code", "pred"),
         "score": ("score",),
         "gold": ("gt", "answer"),
-        "level": ("level", "type", "subfield"),
-        "cluster": ("db_id",),
         "truncated": ("finish_reason",),
     },
 )
@@ -153,15 +147,12 @@ VERIFIERS: Final = Format(
         "text": ("completion",),
         "score": ("reward",),
         "gold": ("answer",),
-        "level": ("info.level", "info.difficulty"),
-        "cluster": ("info.db_id",),
         "truncated": ("is_truncated",),
     },
     settings={
         "temperature": ("sampling_args.temperature",),
         "top_p": ("sampling_args.top_p",),
         "max_tokens": ("sampling_args.max_tokens", "sampling_args.max_completion_tokens"),
-        "model": ("model",),
         "grader": ("env_id", "env"),
     },
     error="error",
@@ -178,15 +169,12 @@ VERIFIERS_TRACES: Final = Format(
         "text": ("nodes.*.message",),
         "score": ("rewards",),
         "gold": ("task.data.answer",),
-        "level": ("task.data.level", "task.data.difficulty"),
-        "cluster": ("task.data.db_id",),
         "truncated": ("calls.-1.finish_reason", "nodes.-1.finish_reason"),
     },
     settings={
         "temperature": ("calls.0.sampling.temperature",),
         "top_p": ("calls.0.sampling.top_p",),
         "max_tokens": ("calls.0.sampling.max_tokens",),
-        "model": ("calls.0.model",),
     },
     error="errors",
 )
@@ -199,7 +187,7 @@ TRL: Final = Format(
     name="trl",
     needs=(("prompt",), ("completion",), ("step", "advantage")),
     names={"question": ("prompt",), "text": ("completion",)},
-    part="step",
+    no_scores=("step", "advantage"),
 )
 
 # https://github.com/open-thought/reasoning-gym (eval/eval.py): completions of a question, or one response in the row.
@@ -229,12 +217,8 @@ PLAIN: Final = Format(
     settings={name: (name,) for name in SETTINGS},
 )
 
-FORMATS: Final = {
-    format.name: format
-    for format in (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, VERIFIERS_TRACES, TRL, DPHRL, REASONING_GYM, PLAIN)
-}
-
-_NO_METRIC: Final = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter"}
+# In the order in which they are tried.
+FORMATS: Final = (VERL, LM_EVAL, QWEN_MATH, VERIFIERS, VERIFIERS_TRACES, TRL, DPHRL, REASONING_GYM, PLAIN)
 
 
 def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
@@ -243,7 +227,7 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
     Raises:
         SourceError: it is in no known format, and `mapping` is empty.
     """
-    for format in FORMATS.values():
+    for format in FORMATS:
         if format.fits(record):
             return format
     if mapping:
@@ -256,30 +240,20 @@ def recognise(path: Path, record: Record, mapping: Mapping[str, str]) -> Format:
 
 
 def score_field(path: Path, known: Format, record: Record, mapping: Mapping[str, str]) -> str | None:
-    """The field of the scores, for formats whose files name it differently (a reward function, a metric); else None.
+    """The field of the scores, for formats whose files name it differently; else None.
 
     Raises:
         SourceError: the file contains several scores, and `mapping` names none of them.
     """
-    if mapping.keys() & {"score", "correct"}:
+    if not known.no_scores or mapping.keys() & {"score", "correct"}:
         return None
-    if known is TRL:
-        numbers = [name for name, value in record.items() if isinstance(value, float | int | None)]
-        scores = [name for name in numbers if name not in ("step", "advantage")]
-    elif known is LM_EVAL:
-        named = record.get("metrics")
-        scores = [str(name) for name in named] if isinstance(named, list) else _metrics(record)
-        scores = ["exact_match"] if "exact_match" in scores else scores
-    else:
-        return None
+    numbers = [name for name, value in record.items() if isinstance(value, float | int | None)]
+    scores = [name for name in numbers if name not in known.no_scores]
+    if known is LM_EVAL and "exact_match" in scores:
+        return "exact_match"
     if len(scores) > 1:
         raise SourceError(
             f"{path}: the responses have several scores ({names_of(dict.fromkeys(scores))}): say which one judges "
             f"them, --map score={scores[0]}"
         )
     return scores[0] if scores else None
-
-
-def _metrics(record: Record) -> list[str]:
-    """Metrics of older versions, which do not list them."""
-    return [name for name, value in record.items() if name not in _NO_METRIC and isinstance(value, float | int)]

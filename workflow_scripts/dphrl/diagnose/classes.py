@@ -10,12 +10,14 @@ If a scorer of the workflow judged all files, the classes of the scorer count. O
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
 import polars as pl
 
 from dphrl.config.blocks.evaluation import StyleRule
+from dphrl.data.sample_formats import CLASSES
 from dphrl.diagnose.joined import Joined
 from dphrl.evaluation.per_prompt import DatasetShape, evaluate
 from dphrl.scoring.math.answers import MAX_CHARACTERS, clean, extract_boxed
@@ -29,37 +31,36 @@ _TAGGED = r"(?s)^.*<answer>\s*(.*?)\s*</answer>"
 _WHOLE = (r"^\\boxed\{(-?\d{1,18})\}", r"^(-?\d{1,18})$")
 # Samples that are evaluated at once; windows over all of them would be the peak of memory.
 _AT_ONCE = 65_536
-_SCORED = ("answer_class", "program_class")
 
 
-def evaluations(joined: Joined, rows: Mapping[str, pl.DataFrame], styles: Sequence[StyleRule]) -> pl.DataFrame:
+def evaluations(joined: Joined, keys: Mapping[str, tuple[str, int]], styles: Sequence[StyleRule]) -> pl.DataFrame:
     """The evaluations of all files, a dataset without trainings or one with a training for each file of a model.
 
     Args:
-        rows: as `with_answers` gives them.
+        joined: as `with_answers` gives it.
+        keys: by policy, the model and the number of the training.
         styles: rules tried in order on the start of a response.
     """
     # Each question without a group counts as one group.
     cluster = pl.when(pl.col("cluster").count() > 0).then(pl.coalesce("cluster", "prompt_id"))
-    of_question = joined.questions.select("prompt_id", "level", cluster.alias("cluster"))
+    of_question = joined.questions.select("prompt_id", cluster.alias("cluster"))
     # Polars works on a column in one thread, without Python's lock.
     with ThreadPoolExecutor() as threads:
-        evaluated = list(threads.map(partial(_evaluated, styles=styles), rows.values()))
+        evaluated = list(threads.map(partial(_evaluated, whole=joined.whole, styles=styles), joined.rows.values()))
     frames = []
-    for name, frame in zip(rows, evaluated, strict=True):
-        method, seed = joined.trainings.get(name, (name, 0))
+    for (method, seed), frame in zip((keys[name] for name in joined.rows), evaluated, strict=True):
         key = {"method": pl.lit(method), "seed": pl.lit(seed, pl.Int32), "step": pl.lit(0, pl.Int32)}
         frame = frame.with_columns(**key, dataset=pl.lit(DATASET))
         frames.append(frame.join(of_question, on="prompt_id", how="left", maintain_order="left"))
     return pl.concat(frames)
 
 
-def _evaluated(samples: pl.DataFrame, styles: Sequence[StyleRule]) -> pl.DataFrame:
+def _evaluated(samples: pl.DataFrame, whole: bool, styles: Sequence[StyleRule]) -> pl.DataFrame:
     """The table "evaluation" of a file; skeletons only where answers were found inside the responses."""
-    classes = frozenset(name for name in _SCORED if name in samples.columns and samples[name].count())
-    without = [pl.lit(None, pl.String).alias(name) for name in _SCORED if name not in samples.columns]
+    classes = frozenset(name for name in CLASSES if name in samples.columns and samples[name].count())
+    without = [pl.lit(None, pl.String).alias(name) for name in CLASSES if name not in samples.columns]
     verdict = pl.when("correct").then(pl.lit("correct")).otherwise(pl.lit("wrong"))
-    shape = DatasetShape(None, greedy=False, classes=classes, solutions="whole" not in samples.columns)
+    shape = DatasetShape(None, greedy=False, classes=classes, solutions=not whole)
     columns = dict(verdict=verdict, reads_table=pl.lit(None, pl.Boolean))
     prompts = samples["prompt_id"]
     starts = prompts.search_sorted(prompts.gather_every(_AT_ONCE)).unique(maintain_order=True).to_list()
@@ -67,24 +68,22 @@ def _evaluated(samples: pl.DataFrame, styles: Sequence[StyleRule]) -> pl.DataFra
     return pl.concat(evaluate(part, part.with_columns(*without, **columns), styles, shape) for part in parts)
 
 
-def with_answers(rows: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The samples with answer_class. A column `whole` marks classes of whole responses."""
-    if all("answer_class" in frame.columns for frame in rows.values()):
-        return dict(rows)
-    rows = {name: frame.drop("program_class", strict=False) for name, frame in rows.items()}
+def with_answers(joined: Joined) -> Joined:
+    """The samples with answer_class, from the text where a file has none."""
+    if all("answer_class" in frame.columns for frame in joined.rows.values()):
+        return joined
+    rows = {name: frame.drop("program_class", strict=False) for name, frame in joined.rows.items()}
     text = pl.col("text")
-    marked_answer = pl.coalesce(text.str.extract(_BOXED), text.str.extract(_TAGGED), text.str.extract(_MARKED))
-    with ThreadPoolExecutor() as threads:
-        series = threads.map(lambda samples: samples.select(marked_answer).to_series(), rows.values())
-        extracted = dict(zip(rows, series, strict=True))
-    samples, answers = (
-        sum(count(column) for column in extracted.values()) for count in (pl.Series.len, pl.Series.count)
-    )
-    if 2 * answers < samples:
-        spaced = text.str.replace_all(r"\s+", " ").str.strip_chars()
-        whole = pl.when(spaced != "").then(spaced)
-        return {name: frame.with_columns(answer_class=whole, whole=True) for name, frame in rows.items()}
-    return {name: frame.with_columns(answer_class=_normal(extracted[name])) for name, frame in rows.items()}
+    marked = pl.coalesce(text.str.extract(pattern) for pattern in (_BOXED, _TAGGED, _MARKED))
+    extracted = pl.collect_all(frame.lazy().select(marked) for frame in rows.values())
+    texts = {name: frame.to_series() for name, frame in zip(rows, extracted, strict=True)}
+    whole = 2 * sum(map(pl.Series.count, texts.values())) < sum(map(pl.Series.len, texts.values()))
+    if whole:
+        spaced = text.str.replace_all(r"\s+", " ").str.strip_chars().replace("", None)
+        rows = {name: frame.with_columns(answer_class=spaced) for name, frame in rows.items()}
+    else:
+        rows = {name: frame.with_columns(answer_class=_normal(texts[name])) for name, frame in rows.items()}
+    return replace(joined, rows=rows, whole=whole)
 
 
 def _normal(extracted: pl.Series) -> pl.Series:

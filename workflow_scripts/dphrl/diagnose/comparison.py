@@ -1,6 +1,6 @@
 """Everything that is computed of a base's file and tuned models' files: each model with the base, by itself."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,10 +8,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
+from dphrl.data.records import SourceError
 from dphrl.data.sample_files import SampleFile
 from dphrl.diagnose import remarks
 from dphrl.diagnose.classes import evaluations, with_answers
-from dphrl.diagnose.joined import Joined, join, known_as, policy_names
+from dphrl.diagnose.joined import Joined, join, listed, policy_names
 from dphrl.evaluation.against_base import crossing
 from dphrl.evaluation.diagnosis import (
     LEFT_OUT,
@@ -30,13 +31,6 @@ from dphrl.evaluation.sentences import five_lines, further
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.tables import passk
 
-# Questions that a note names.
-_SHOWN = 3
-
-
-class KError(ValueError):
-    """More than a fifth of the questions have fewer samples than k; the text names the largest possible k."""
-
 
 @dataclass(frozen=True)
 class OfModel:
@@ -49,6 +43,8 @@ class OfModel:
         lost: questions with right answers of the base and none of the tuned model: prompt_id, and the numbers of
             base_right, base_samples and tuned_samples.
         joined, study: the samples of the model and of the base, and their evaluations on the questions that count.
+        tables: by name; `passk` and `crossing` of `dphrl.evaluation`, `answers` and `by_base`.
+        notes: remarks on the files for the reader.
     """
 
     diagnosis: Diagnosis
@@ -57,6 +53,8 @@ class OfModel:
     lost: pl.DataFrame
     joined: Joined
     study: Study
+    tables: dict[str, pl.DataFrame]
+    notes: list[str]
 
     @property
     def lines(self) -> list[str]:
@@ -75,17 +73,26 @@ class Comparison:
 
     Attributes:
         margin: of the diagnoses.
+        files: by policy, the base first.
         models: by name, in the order of the files.
-        tables: by name; `passk` and `crossing` of `dphrl.evaluation`, `answers` and `by_base`.
-        notes: remarks for the reader, about all models.
         exit_code: of all diagnoses together, as `together` says.
     """
 
     margin: float
+    files: dict[str, SampleFile]
     models: dict[str, OfModel]
-    tables: dict[str, pl.DataFrame]
-    notes: list[str]
     exit_code: int
+
+    @property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The tables of all models; models on equal questions share the rows of the base."""
+        each = [model.tables for model in self.models.values()]
+        return {name: pl.concat([tables[name] for tables in each]).unique(maintain_order=True) for name in each[0]}
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all models, each once."""
+        return list(dict.fromkeys(note for model in self.models.values() for note in model.notes))
 
 
 def diagnose(
@@ -96,8 +103,6 @@ def diagnose(
     k: int | None = None,
     margin: float = 0.05,
     styles: Sequence[StyleRule] = (),
-    seed: int = 0,
-    step: Callable[[str], None] = lambda name: None,
 ) -> Comparison:
     """Compare each tuned model with the base, on the questions that its files and the base's answer, at their K.
 
@@ -108,168 +113,122 @@ def diagnose(
         k: of the diagnoses; None: `diagnosis_k`.
         margin: the share of questions whose loss is excluded for NOT COLLAPSED.
         styles: rules tried in order on the start of a response.
-        seed: of resampled intervals and of halves.
-        step: called with the name of each part of the work before it starts.
 
     Raises:
-        KError: too many questions have fewer samples than k.
-        SourceError: as `dphrl.diagnose.joined.join`.
+        SourceError: as `join`, or too many questions have fewer samples than k.
     """
-    names = policy_names(files)
-    of_models = {name: [file] for name, file in zip(names[1:], files[1:], strict=True)}
+    base, *tuned = files
+    of_models = {name: [file] for name, file in zip(policy_names(files)[1:], tuned, strict=True)}
     of_models |= {name: list(several) for name, several in (trainings or {}).items()}
-    models, tables, notes = {}, [], []
+    every: dict[str, SampleFile] = {}
+    models = {}
     for name, of_model in of_models.items():
-        step(f"comparing {name}")
-        model, of_tables, said = _compare(files[0], name, of_model, hotter_files, k, margin, styles, seed)
-        models[name] = model
-        tables.append(of_tables)
-        notes += said
+        own = [name] if len(of_model) == 1 else [f"{name} ({number})" for number in range(1, len(of_model) + 1)]
+        named = dict(zip([BASE, *own], [base, *of_model], strict=True))
+        hot = dict(zip(policy_names([base, *of_model, *hotter_files])[len(named) :], hotter_files, strict=True))
+        models[name] = _compare(name, named, hot, k, margin, styles)
+        every |= named | hot
     decided, exit_code = together([model.diagnosis for model in models.values()])
     models = {
         name: replace(model, diagnosis=diagnosis)
         for (name, model), diagnosis in zip(models.items(), decided, strict=True)
     }
-    merged = {name: pl.concat([by_name[name] for by_name in tables]).unique(maintain_order=True) for name in tables[0]}
-    return Comparison(margin, models, merged, list(dict.fromkeys(notes)), exit_code)
+    return Comparison(margin, every, models, exit_code)
 
 
 def _compare(
-    base_file: SampleFile,
     name: str,
-    of_model: Sequence[SampleFile],
-    hotter_files: Sequence[SampleFile],
+    files: Mapping[str, SampleFile],
+    hot: Mapping[str, SampleFile],
     k: int | None,
     margin: float,
     styles: Sequence[StyleRule],
-    seed: int,
-) -> tuple[OfModel, dict[str, pl.DataFrame], list[str]]:
-    """A tuned model with the base, its tables and its notes."""
-    own = [name] if len(of_model) == 1 else [f"{name} ({number})" for number in range(1, len(of_model) + 1)]
-    hot = policy_names([base_file, *of_model, *hotter_files])[1 + len(of_model) :]
-    files = dict(zip([BASE, *own, *hot], [base_file, *of_model, *hotter_files], strict=True))
-    joined = join(list(files.values()), list(files))
-    # The numbers of several trainings are those in their names.
-    numbers = enumerate(own, start=len(own) > 1)
-    joined = replace(joined, trainings={policy: (name, number) for number, policy in numbers})
-    rows = with_answers(joined.rows)
-    evaluated = evaluations(joined, rows, styles)
-    every = Study.from_evaluations(evaluated, EvaluateConfig(k=(1,)), seed)
-    chosen = any(look_chosen(policy.sizes, policy.right) for policy in every.policies)
-    # Files at higher temperatures choose neither K nor questions that the diagnosis counts twice.
-    counted = [policy for policy in every.policies if policy.key.method in (BASE, name)]
-    sizes = np.min([policy.sizes for policy in counted], axis=0)
-    default = diagnosis_k(sizes)
-    if k is not None:
-        _check_k(k, sizes, counted, joined)
-    used = k or default
-    study = _study(evaluated, every, sizes >= used, used, seed)
+) -> OfModel:
+    """A tuned model with the base.
+
+    Args:
+        files: by policy, the base and the trainings of the model.
+        hot: by policy, at higher temperatures.
+    """
+    joined = join({**files, **hot})
+    notes = [*_left_out(joined), *joined.notes]
+    # Files at higher temperatures choose neither K nor questions.
+    sizes = np.min([_sizes(joined.rows[policy]) for policy in files], axis=0)
+    used = diagnosis_k(sizes) if k is None else _possible(k, sizes)
+    if (sizes < used).any():
+        few = joined.questions["prompt_id"].filter(pl.Series(sizes < used)).to_list()
+        notes.append(f"{len(few):,} questions have fewer than {used} samples in a file and are left out: {listed(few)}")
+        joined = joined.without(few)
+    joined = with_answers(joined)
+    keys = {policy: (policy, 0) for policy in joined.rows}
+    if len(files) > 2:
+        keys |= {policy: (name, number) for number, policy in enumerate(files) if number}
+    tries = {1 << power for power in range(int(sizes[sizes >= used].min()).bit_length())}
+    config = EvaluateConfig(k=tuple(sorted({*tries, used})))
+    every = Study.from_evaluations(evaluations(joined, keys, styles), config, seed=0)
     by_method = {
-        method: [policy for policy in study.policies if policy.key.method == method] for method in (BASE, name, *hot)
+        method: [policy for policy in every.policies if policy.key.method == method] for method in (BASE, name, *hot)
     }
     (base,), tuned = by_method[BASE], by_method[name]
-    study = replace(study, policies=[base, *tuned])
-    varieties, guesses = _varieties(study, rows), _guesses(base, len(tuned), rows, used)
+    study = replace(every, policies=[base, *tuned])
+    kinds = ("responses" if joined.whole and kind == "answers" else kind for kind in kinds_of(study))
+    varieties = [variety for kind in kinds if (variety := varied(base, tuned, kind)) is not None]
+    guesses = None if joined.whole or used == 1 else _guesses(joined, list(files), used)
+    if guesses is None and used > 1:
+        notes.append(
+            "Answers have no classes that show guesses; where they can be guessed, a loss may be one of guesses."
+        )
     diagnosis = decide(
         base,
         tuned,
         used,
         margin,
-        chosen=chosen,
+        chosen=any(look_chosen(policy.sizes, policy.right) for policy in every.policies),
         guesses=guesses,
-        unanswered=remarks.unanswered(joined, own),
+        unanswered=remarks.unanswered(joined, list(files)[1:]),
         variety=next(iter(varieties), None),
-        by_hand=k is not None and k != default,
+        by_hand=k is not None and k != diagnosis_k(sizes),
     )
     if hot:
-        diagnosis = hotter(diagnosis, base, {method: by_method[method] for method in hot}, seed)
+        diagnosis = hotter(diagnosis, base, {method: by_method[method] for method in hot}, every.seed)
     shares = remarks.answers(joined)
-    named = dict(zip([BASE, *own], [base_file, *of_model], strict=True))
-    doubts = remarks.doubts(diagnosis, joined, shares, named, dict(zip(named, [base, *tuned], strict=True)))
-    notes = [*_left_out(joined), *_short(joined, sizes, used), *joined.notes]
-    if guesses is None and used > 1:
-        notes.append(
-            "Answers have no classes that show guesses; where they can be guessed, a loss may be one of guesses."
-        )
     tables = {
         "answers": shares,
         "passk": passk(study),
         "by_base": remarks.by_base(base, tuned, used),
         "crossing": crossing(study),
     }
-    return OfModel(diagnosis, doubts, varieties, _lost(base, tuned), joined, study), tables, notes
+    doubts = remarks.doubts(diagnosis, joined, shares, files)
+    return OfModel(diagnosis, doubts, varieties, _lost(base, tuned), joined, study, tables, notes)
+
+
+def _sizes(samples: pl.DataFrame) -> NDArray[np.int64]:
+    """(questions,), how many samples each question has."""
+    return samples["prompt_id"].rle().struct.field("len").cast(pl.Int64).to_numpy()
+
+
+def _possible(k: int, sizes: NDArray[np.int64]) -> int:
+    """k, if it leaves out no more than a fifth of the questions."""
+    if (sizes < k).mean() > LEFT_OUT:
+        most = int(np.sort(sizes)[int(LEFT_OUT * len(sizes))])
+        raise SourceError(
+            f"--k {k}: k draws need k samples of four fifths of the questions in every file; the largest possible k is"
+            f" {most}"
+        )
+    return k
 
 
 def _left_out(joined: Joined) -> Iterator[str]:
     """A note on each file with questions that are not in all files."""
     for name, questions in joined.left_out.items():
         if questions:
-            yield f"{name}: {len(questions):,} questions are not in every file and left out: {_listed(questions)}"
+            yield f"{name}: {len(questions):,} questions are not in every file and left out: {listed(questions)}"
 
 
-def _short(joined: Joined, sizes: NDArray[np.int64], k: int) -> Iterator[str]:
-    """A note on the questions that have fewer than k samples."""
-    few = joined.questions.select("prompt_id", "question").filter(pl.Series(sizes < k))
-    if few.height:
-        labels = [known_as(*row) for row in few.iter_rows()]
-        yield f"{few.height:,} questions have fewer than {k} samples in a file and are left out: {_listed(labels)}"
-
-
-def _listed(questions: Sequence[str]) -> str:
-    """Ids as they are, texts in quotes."""
-    short = (text if len(text) <= 60 else f"{text[:57]}..." for text in questions[:_SHOWN])
-    named = ", ".join(repr(text) if " " in text else text for text in short)
-    return f"{named}, ..." if len(questions) > _SHOWN else named
-
-
-def _check_k(k: int, sizes: NDArray[np.int64], counted: Sequence[Policy], joined: Joined) -> None:
-    """Refuse a k that leaves out more than a fifth of the questions."""
-    if (sizes < k).mean() <= LEFT_OUT:
-        return
-    most = int(np.sort(sizes)[int(LEFT_OUT * len(sizes))])
-    holder = min(counted, key=lambda policy: policy.n)
-    place = int(holder.sizes.argmin())
-    key, text = joined.questions.select("prompt_id", "question").row(place)
-    raise KError(
-        f"--k {k}: question {known_as(key, text)[:60]!r} of {holder.key.method} has only {holder.n} samples, and k"
-        f" draws need k samples of four fifths of the questions in every file; the largest possible k is {most}"
-    )
-
-
-def _study(evaluated: pl.DataFrame, every: Study, counts: NDArray[np.bool_], k: int, seed: int) -> Study:
-    """The study of the questions that count, at all powers of two up to their samples, and k."""
-    rows = evaluated
-    if not counts.all():
-        keys = every.policies[0].rows["prompt_id"].filter(pl.Series(counts))
-        rows = evaluated.filter(pl.col("prompt_id").is_in(keys.implode()))
-    fewest = int(rows["n"].min())  # type: ignore[arg-type]
-    config = EvaluateConfig(k=tuple(sorted({*(1 << power for power in range(fewest.bit_length())), k})))
-    return replace(every, config=config) if counts.all() else Study.from_evaluations(rows, config, seed)
-
-
-def _guesses(base: Policy, trainings: int, rows: Mapping[str, pl.DataFrame], k: int) -> tuple[float, float] | None:
-    """pass@k of base and tuned model with the right answer of another question; None without classes of answers.
-
-    Args:
-        rows: by policy, the base first, then the trainings.
-    """
-    if _whole(rows) or k == 1:
-        return None
-    keys = base.rows["prompt_id"].implode()
-    here = [frame.filter(pl.col("prompt_id").is_in(keys)) for frame in list(rows.values())[: 1 + trainings]]
-    hit = guessed({str(number): frame for number, frame in enumerate(here)}, k)
-    return None if hit is None else (hit["0"], float(np.mean([hit[place] for place in hit if place != "0"])))
-
-
-def _varieties(study: Study, rows: Mapping[str, pl.DataFrame]) -> list[Variety]:
-    base, *tuned = study.policies
-    kinds = ("responses" if _whole(rows) and kind == "answers" else kind for kind in kinds_of(study))
-    return [variety for kind in kinds if (variety := varied(base, tuned, kind)) is not None]
-
-
-def _whole(rows: Mapping[str, pl.DataFrame]) -> bool:
-    """Whether classes are of whole responses."""
-    return "whole" in next(iter(rows.values())).columns
+def _guesses(joined: Joined, policies: Sequence[str], k: int) -> tuple[float, float] | None:
+    """pass@k of base and tuned model with the right answer of another question; None without classes of answers."""
+    hit = guessed({name: joined.rows[name] for name in policies}, k)
+    return None if hit is None else (hit.pop(BASE), float(np.mean(list(hit.values()))))
 
 
 def _lost(base: Policy, tuned: Sequence[Policy]) -> pl.DataFrame:

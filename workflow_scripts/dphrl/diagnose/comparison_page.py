@@ -1,17 +1,14 @@
 """A comparison as one HTML page without network, with all text of the files escaped, and as JSON with stable keys."""
 
-import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
+from pydantic_core import to_json as json_of
 
-from dphrl.data.sample_files import SampleFile
 from dphrl.diagnose import tables as shown
 from dphrl.diagnose.comparison import Comparison, OfModel
-from dphrl.diagnose.joined import known_as, shown_as
+from dphrl.diagnose.joined import shown_as
 from dphrl.evaluation.names import BASE
 from dphrl.report.render import render
 from dphrl.text import margin_in_points, visible
@@ -36,7 +33,7 @@ def figure(comparison: Comparison) -> Any:
     return draw("passk", comparison.tables["passk"].with_columns(method=name)).properties(description=_CAPTION)
 
 
-def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
+def page(comparison: Comparison) -> bytes:
     """The page. The same files give the same text."""
     from dphrl.report.page import vega_embed
 
@@ -45,67 +42,55 @@ def page(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
         "Coverage": [shown.coverage(comparison), shown.kept(comparison), shown.by_base(comparison)],
         "Diversity": [shown.varied(comparison)],
     }
-    filled = {heading: [table for table in group if table[2].height] for heading, group in tables.items()}
-    filled = {heading: [_visible(table) for table in group] for heading, group in filled.items() if group}
-    names, base = list(comparison.models), shown_as([file.path for file in files.values()])[0]
-    return render(
-        "diagnose.html.j2",
-        title="Did the model lose its diversity?",
-        lead=f"{visible(', '.join(names), '')} compared with {visible(base, '')}.",
-        headings=["Diagnosis", *filled, *(["Lost questions"] if any(lost.values()) else []), "The files"],
-        models={
-            visible(name, ""): {
-                "word": visible(model.lines[0], ""),
-                "sentences": [visible(sentence, "") for sentence in [*model.lines[1:], *model.further]],
-            }
-            for name, model in comparison.models.items()
-        },
-        notes=[visible(note, "") for note in comparison.notes],
-        margin=margin_in_points(comparison.margin),
-        tables=filled,
-        spec=figure(comparison).to_dict(),
-        caption=_CAPTION,
-        lost={visible(name, ""): questions for name, questions in lost.items()},
-        numbers={visible(name, ""): model.lost.height for name, model in comparison.models.items()},
-        files=_visible(shown.answers(comparison)),
-        settings={
-            visible(name, ""): {
-                key: visible(value, "") for key, value in {"file": file.path.name, **file.settings}.items()
-            }
-            for name, file in files.items()
-        },
-        vega_embed=vega_embed(),
+    filled = {heading: [table for table in group if table.rows] for heading, group in tables.items()}
+    filled = {heading: group for heading, group in filled.items() if group}
+    base = shown_as([file.path for file in comparison.files.values()])[0]
+    values: dict[str, Any] = _visible(
+        {
+            "title": "Did the model lose its diversity?",
+            "lead": f"{', '.join(comparison.models)} compared with {base}.",
+            "headings": ["Diagnosis", *filled, *(["Lost questions"] if any(lost.values()) else []), "The files"],
+            "models": {name: [*model.lines, *model.further] for name, model in comparison.models.items()},
+            "notes": comparison.notes,
+            "margin": margin_in_points(comparison.margin),
+            "tables": filled,
+            "caption": _CAPTION,
+            "lost": lost,
+            "numbers": {name: model.lost.height for name, model in comparison.models.items()},
+            "files": shown.answers(comparison),
+            "settings": {name: {"file": file.path.name, **file.settings} for name, file in comparison.files.items()},
+        }
     )
+    html = render("diagnose.html.j2", **values, spec=figure(comparison).to_dict(), vega_embed=vega_embed())
+    return html.encode("utf-8", errors="replace")
 
 
 def _lost(model: OfModel, name: str) -> list[dict[str, Any]]:
     """The first lost questions with answers of both models: right answers of the base, first answers of the tuned."""
-    lost, own = model.lost.head(_QUESTIONS), next(iter(model.joined.tuned))
-    keys = lost["prompt_id"].to_list()
-    rows = model.joined.questions.filter(pl.col("prompt_id").is_in(keys))
-    questions = {row["prompt_id"]: row for row in rows.iter_rows(named=True)}
-    right = _answers(model.joined.rows[BASE].filter("correct"), keys)
-    first = _answers(model.joined.rows[own], keys)
+    lost = model.lost.head(_QUESTIONS)
+    questions = lost.join(model.joined.questions, on="prompt_id", maintain_order="left")
+    own = list(model.joined.rows)[1]
+    right = _answers(model.joined.rows[BASE].filter("correct"), lost)
+    first = _answers(model.joined.rows[own], lost)
     return [
         {
-            "id": visible(known_as(key, questions[key]["question"])[:80], ""),
-            "question": _cut(questions[key]["question"] or ""),
-            "gold": _cut(questions[key]["gold"] or ""),
-            "solved": f"base {of_base} of {of_samples}, {visible(name, '')} 0 of {of_tuned}",
-            "answers": {BASE: right.get(key, []), visible(name, ""): first.get(key, [])},
+            "id": row["prompt_id"][:80],
+            "question": _cut(row["question"] or ""),
+            "gold": _cut(row["gold"] or ""),
+            "solved": f"base {row['base_right']} of {row['base_samples']}, {name} 0 of {row['tuned_samples']}",
+            "answers": {BASE: right[row["prompt_id"]], name: first[row["prompt_id"]]},
         }
-        for key, of_base, of_samples, of_tuned in lost.iter_rows()
+        for row in questions.iter_rows(named=True)
     ]
 
 
-def _answers(rows: pl.DataFrame, keys: Sequence[str]) -> Mapping[str, list[dict[str, Any]]]:
-    by_question: dict[str, list[dict[str, Any]]] = {}
-    chosen = rows.filter(pl.col("prompt_id").is_in(list(keys))).select("prompt_id", "sample_index", "text", "correct")
-    for key, index, text, correct in chosen.iter_rows():
-        answers = by_question.setdefault(key, [])
-        if len(answers) < _ANSWERS:
-            answers.append({"index": index, "text": _cut(text), "correct": correct})
-    return by_question
+def _answers(rows: pl.DataFrame, lost: pl.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """The first answers to each lost question."""
+    here = rows.join(lost, on="prompt_id", how="semi").group_by("prompt_id").head(_ANSWERS)
+    return {
+        str(key): [answer | {"text": _cut(answer["text"])} for answer in answers.sort("sample_index").to_dicts()]
+        for (key,), answers in here.group_by("prompt_id")
+    }
 
 
 def _cut(text: str) -> str:
@@ -113,39 +98,45 @@ def _cut(text: str) -> str:
     if left_out > 0:
         half = _CHARACTERS // 2
         text = f"{text[:half]}\n[{left_out:,} characters left out]\n{text[left_out + half :]}"
-    return visible(text.replace("\r\n", "\n"))
+    return text.replace("\r\n", "\n")
 
 
-def _visible(table: shown.Shown) -> shown.Shown:
-    title, caption, frame = table
-    rows = [[visible(str(cell), "") for cell in row] for row in frame.iter_rows()]
-    return visible(title, ""), caption, pl.DataFrame(rows, schema=frame.schema, orient="row")
+def _visible(value: Any) -> Any:
+    """The value with all its texts made visible."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {_visible(key): _visible(inner) for key, inner in value.items()}
+    return [_visible(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 VERSION = 4
 
 
-def document(comparison: Comparison, files: Mapping[str, SampleFile]) -> dict[str, Any]:
-    """The comparison as JSON values; numbers that are not finite are null. docs/diagnose.md describes the keys."""
+def to_json(comparison: Comparison) -> bytes:
+    """The comparison as JSON; numbers that are not finite are null. docs/diagnose.md describes the keys.
+
+    The same files give the same bytes.
+    """
     models = {}
     for name, model in comparison.models.items():
-        diagnosis = asdict(model.diagnosis)
+        diagnosis = {key: value for key, value in vars(model.diagnosis).items() if key not in ("word", "policy")}
         models[name] = {
-            "diagnosis": diagnosis.pop("word"),
-            **{key: value for key, value in diagnosis.items() if key != "policy"},
+            "diagnosis": model.diagnosis.word,
+            **diagnosis,
             "doubts": model.doubts,
-            "varieties": [asdict(variety) for variety in model.varieties],
+            "varieties": model.varieties,
             "lost": model.lost.to_dicts(),
             "left_out": model.joined.left_out,
             "sentences": [*model.lines, *model.further],
         }
-    values: dict[str, Any] = {
+    values = {
         "version": VERSION,
         "exit_code": comparison.exit_code,
         "margin": comparison.margin,
         "files": {
-            name: {"path": str(file.path), "format": file.format, "settings": file.settings}
-            for name, file in files.items()
+            name: {"path": visible(str(file.path), ""), "format": file.format, "settings": file.settings}
+            for name, file in comparison.files.items()
         },
         "models": models,
         "notes": comparison.notes,
@@ -153,19 +144,4 @@ def document(comparison: Comparison, files: Mapping[str, SampleFile]) -> dict[st
             name: table.drop("step", "dataset", strict=False).to_dicts() for name, table in comparison.tables.items()
         },
     }
-    finite: dict[str, Any] = _finite(values)
-    return finite
-
-
-def to_json(comparison: Comparison, files: Mapping[str, SampleFile]) -> str:
-    """`document` as text: the same files give the same bytes."""
-    return json.dumps(document(comparison, files), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    """The value with null for numbers that are not finite."""
-    if isinstance(value, Mapping):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json_of(values, indent=1, inf_nan_mode="null") + b"\n"

@@ -2,24 +2,23 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
+from dphrl.config.errors import show
 from dphrl.data.records import SourceError, leaves, names_of
-from dphrl.data.sample_batches import key_of_text
 from dphrl.data.sample_files import SampleFile
 from dphrl.data.sample_formats import CLASSES
 from dphrl.evaluation.names import BASE, BASE_ITSELF
+from dphrl.text import visible
 
 UNANSWERED = "unanswered"
 """The column of samples without an answer, of files that are judged here."""
-_KEY = "prompt_id"
 _SHOWN = 3
-# Samples of the base that are compared with samples of a tuned model, at most.
-_COMPARED = 20_000
 
 
 @dataclass(frozen=True)
@@ -29,22 +28,23 @@ class Joined:
     Attributes:
         rows: by policy, the base first: prompt_id, sample_index 0.. without gaps, text, correct, truncated; and
             program_class, answer_class and unanswered if a scorer gave them. Sorted by prompt_id and sample_index.
-        questions: prompt_id, question, level, gold and cluster of each question, sorted by prompt_id.
-        left_out: by policy, the questions that some other file lacks, as a reader knows them.
+        questions: prompt_id, question, gold and cluster of each question, sorted by prompt_id.
+        left_out: by policy, the questions that some other file lacks.
         notes: remarks on the files for the reader.
-        trainings: by policy, the model and the number of the training. Only for models with several trainings.
+        whole: whether an answer_class is a whole response.
     """
 
     rows: dict[str, pl.DataFrame]
     questions: pl.DataFrame
     left_out: dict[str, list[str]]
     notes: tuple[str, ...]
-    trainings: dict[str, tuple[str, int]] = field(default_factory=dict)
+    whole: bool = False
 
-    @property
-    def tuned(self) -> list[str]:
-        """The names of the tuned models."""
-        return list(self.rows)[1:]
+    def without(self, questions: Sequence[str]) -> Self:
+        """Without these questions."""
+        rest = ~pl.col("prompt_id").is_in(list(questions))
+        rows = {name: frame.filter(rest) for name, frame in self.rows.items()}
+        return replace(self, rows=rows, questions=self.questions.filter(rest))
 
 
 def policy_names(files: Sequence[SampleFile]) -> list[str]:
@@ -67,7 +67,7 @@ def shown_as(paths: Sequence[Path]) -> list[str]:
         start = _same(alike)
         end = _same([parts[start:][::-1] for parts in alike])
         own = (*path.parent.parts, stem)
-        short_names.append("/".join(own[start : len(own) - end]) or stem)
+        short_names.append(visible("/".join(own[start : len(own) - end]) or stem, ""))
     return short_names
 
 
@@ -76,46 +76,66 @@ def _same(sequences: Sequence[Sequence[str]]) -> int:
     return len(list(takewhile(lambda elements: len({*elements}) == 1, zip(*sequences, strict=False))))
 
 
-def join(files: Sequence[SampleFile], names: Sequence[str] | None = None) -> Joined:
-    """The samples of the base (first) and of tuned models, joined by the ids of questions, or else by their texts.
+def join(files: Mapping[str, SampleFile]) -> Joined:
+    """The samples of the base (first) and of tuned models, by policy, joined by the ids of questions or by their texts.
 
     Ids decide unless they name different questions in different files: then the texts do. Samples that are not judged
     are left out, with a note.
 
-    Args:
-        names: of the policies; None: `policy_names`.
-
     Raises:
         SourceError: a file without any judged sample, or files without a common question.
     """
-    names = names or policy_names(files)
-    notes = [f"{name}: {note}" for name, file in zip(names, files, strict=True) for note in file.notes]
+    notes = [f"{name}: {note}" for name, file in files.items() for note in file.notes]
     judged = {}
-    for name, file in zip(names, files, strict=True):
+    for name, file in files.items():
         missing = file.rows["correct"].null_count()
-        judged[name] = file.rows.filter(pl.col("correct").is_not_null()) if missing else file.rows
+        judged[name] = file.rows.drop_nulls("correct") if missing else file.rows
         if judged[name].is_empty():
             raise SourceError(
-                f"{file.path}: no sample is judged; judge them here with --task math or --task sql, or name the field"
-                f" of the verdict with --map correct=FIELD (and --threshold for scores){_fields(file)}."
-                " A scorer that you wrote judges them in a run of recorded answers (docs/replay.md)"
+                f"{file.path}: no sample is judged: verdicts are missing, or one for several responses; judge them"
+                " here with --task math or --task sql, or name the field of the verdict with --map correct=FIELD (and"
+                f" --threshold for scores){_fields(file)}. A scorer that you wrote judges them in a run of recorded"
+                " answers (docs/replay.md)"
             )
         if missing:
             notes.append(f"{name}: {missing:,} of {file.rows.height:,} samples are not judged and left out")
-    keyed, said = _keyed(judged)
-    common = _common([rows[_KEY] for rows in keyed.values()])
+    key, common, said = _common(judged)
     if not common.len():
-        ids = [
-            known_as(*rows.row(0)) for rows in (frame.select("question_id", "question") for frame in judged.values())
-        ]
+        first, *_, last = files.values()
+        shown = [repr(rows["question_id"][0])[:60] for rows in judged.values()]
         raise SourceError(
-            f"{files[0].path} and {files[-1].path} have no question in common, neither by id nor by text (for instance"
-            f" {ids[0][:60]!r} and {ids[-1][:60]!r}); name the field of the id with --map question_id=FIELD, or of the"
-            f" text with --map question=FIELD{_fields(files[0])}"
+            f"{first.path} and {last.path} have no question in common, neither by id nor by text (for instance"
+            f" {shown[0]} and {shown[-1]}); name the field of the id with --map question_id=FIELD, or of the text with"
+            f" --map question=FIELD{_fields(first)}"
         )
-    left_out = {name: _left_out(rows, common) for name, rows in keyed.items()}
-    rows = {name: _numbered(rows, common) for name, rows in keyed.items()}
-    return Joined(rows, _questions(keyed, common), left_out, (*notes, *said, *_copied(rows)))
+    index = pl.int_range(pl.len(), dtype=pl.Int32).over("prompt_id").alias("sample_index")
+    every = {name: rows.with_columns(pl.col(key).alias("prompt_id")) for name, rows in judged.items()}
+    here = pl.col("prompt_id").is_in(common.implode())
+    rows, left_out = {}, {}
+    for name, frame in every.items():
+        kept = [column for column in (*CLASSES, UNANSWERED) if column in frame.columns]
+        samples = frame.select("prompt_id", index, "text", "correct", "truncated", *kept)
+        rows[name] = samples.filter(here).sort("prompt_id", maintain_order=True)
+        # Without ids and without a text a question has no name.
+        left_out[name] = (
+            frame.filter(~here, pl.col("prompt_id") != "")["prompt_id"].unique(maintain_order=True).to_list()
+        )
+    columns = ("question", "gold", "cluster")
+    of_files = [frame.filter(here).unique("prompt_id", keep="first", maintain_order=True) for frame in every.values()]
+    questions = (
+        pl.concat(of_file.select("prompt_id", pl.col(columns).cast(pl.String)) for of_file in of_files)
+        .group_by("prompt_id")
+        .agg(pl.col(column).drop_nulls().first() for column in columns)
+        .sort("prompt_id")
+    )
+    return Joined(rows, questions, left_out, (*notes, *said))
+
+
+def listed(questions: Sequence[str]) -> str:
+    """The first questions, for a note."""
+    return ", ".join(show(question, 60) for question in questions[:_SHOWN]) + (
+        ", ..." if len(questions) > _SHOWN else ""
+    )
 
 
 def _fields(file: SampleFile) -> str:
@@ -123,96 +143,29 @@ def _fields(file: SampleFile) -> str:
     return f"; it has the fields {names_of(leaves(file.head))}" if file.head else ""
 
 
-def _keyed(files: Mapping[str, pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], list[str]]:
-    """The rows with the column prompt_id, and notes on how it was chosen."""
-    stripped = pl.col("question").str.strip_chars().str.normalize("NFC")
-    named = {
-        name: rows.select("question_id", "question").unique().with_columns(stripped).unique()
-        for name, rows in files.items()
-    }
-    with_text = [pairs.filter(pl.col("question") != "")["question"] for pairs in named.values()]
-    ids, texts = _common([pairs["question_id"] for pairs in named.values()]).len(), _common(with_text).len()
-    differing = _differing(named)
-    if ids and (differing.is_empty() or texts <= ids - differing.len()):
-        notes = []
-        if differing.len():
-            notes.append(
-                f"Questions are joined by their ids, but {differing.len():,} have different texts in different files"
-                f" ({_listed(differing)}): another prompt template, or other questions."
-            )
-        return {name: rows.with_columns(pl.col("question_id").alias(_KEY)) for name, rows in files.items()}, notes
-    key = stripped.alias(_KEY)
-    why = f"{differing.len():,} ids name different questions ({_listed(differing)})" if ids else "no id is in all files"
-    return (
-        {name: rows.with_columns(key).filter(pl.col(_KEY) != "") for name, rows in files.items()},
-        [f"Questions are joined by their texts, as {why}."] if texts else [],
+def _common(files: Mapping[str, pl.DataFrame]) -> tuple[str, pl.Series, list[str]]:
+    """The column that joins questions, its values in all files, and a note on the choice."""
+    pairs = pl.concat(
+        rows.select("question_id", "question").unique().with_columns(file=pl.lit(name)) for name, rows in files.items()
+    ).with_columns(pl.col("question").replace("", None))
+    in_all = pl.col("file").n_unique() == len(files)
+    ids = (
+        pairs.group_by("question_id")
+        .agg(in_all, texts=pl.col("question").drop_nulls().n_unique())
+        .filter("file")
+        .sort("question_id")
     )
-
-
-def _differing(named: Mapping[str, pl.DataFrame]) -> pl.Series:
-    """Ids that occur in all files, but with different texts."""
-    common = _common([pairs["question_id"] for pairs in named.values()])
-    texts = (
-        pl.concat(named.values())
-        .unique()
-        .filter(pl.col("question") != "", pl.col("question_id").is_in(common.implode()))
+    texts = pairs.drop_nulls("question").group_by("question").agg(in_all).filter("file").sort("question")
+    differing = ids.filter(pl.col("texts") > 1)["question_id"]
+    if ids.height and (differing.is_empty() or texts.height <= ids.height - differing.len()):
+        note = (
+            f"Questions are joined by their ids, but {differing.len():,} have different texts in different files"
+            f" ({listed(differing.to_list())}): another prompt template, or other questions."
+        )
+        return "question_id", ids["question_id"], [note] if differing.len() else []
+    why = (
+        f"{differing.len():,} ids name different questions ({listed(differing.to_list())})"
+        if ids.height
+        else "no id is in all files"
     )
-    several = texts.group_by("question_id").agg(pl.col("question").n_unique()).filter(pl.col("question") > 1)
-    return several["question_id"].sort()
-
-
-def _common(keys: Sequence[pl.Series]) -> pl.Series:
-    """The keys that occur in every series, sorted."""
-    common = keys[0].unique()
-    for others in keys[1:]:
-        common = common.filter(common.is_in(others.unique().implode()))
-    return common.sort()
-
-
-def _listed(keys: pl.Series) -> str:
-    return ", ".join(repr(key) for key in keys.head(_SHOWN)) + (", ..." if keys.len() > _SHOWN else "")
-
-
-def known_as(key: str, question: str | None) -> str:
-    """A question as a reader knows it: its id in the file, or its text in a file without ids."""
-    return question if question and key == key_of_text(question) else key
-
-
-def _left_out(rows: pl.DataFrame, common: pl.Series) -> list[str]:
-    left = rows.filter(~pl.col(_KEY).is_in(common.implode())).unique(_KEY, keep="first", maintain_order=True)
-    return [known_as(*row) for row in left.select(_KEY, "question").iter_rows()]
-
-
-def _numbered(rows: pl.DataFrame, common: pl.Series) -> pl.DataFrame:
-    """The rows of the common questions, samples counted anew from 0."""
-    index = pl.int_range(pl.len(), dtype=pl.Int32).over(_KEY)
-    kept = [name for name in (*CLASSES, UNANSWERED) if name in rows.columns]
-    shared = rows.select(_KEY, index.alias("sample_index"), "text", "correct", "truncated", *kept)
-    return shared.filter(pl.col(_KEY).is_in(common.implode())).sort(_KEY, maintain_order=True)
-
-
-def _questions(keyed: Mapping[str, pl.DataFrame], common: pl.Series) -> pl.DataFrame:
-    columns = ("question", "level", "gold", "cluster")
-    of_files = (rows.select(_KEY, *columns).unique(_KEY, maintain_order=True) for rows in keyed.values())
-    rows = pl.concat(of_file.cast(pl.String()) for of_file in of_files)
-    first = rows.filter(pl.col(_KEY).is_in(common.implode())).group_by(_KEY, maintain_order=True)
-    return first.agg(pl.col(name).drop_nulls().first() for name in columns).sort(_KEY)
-
-
-def _copied(rows: Mapping[str, pl.DataFrame]) -> list[str]:
-    """A note on each tuned file that repeats samples of the base: both must be independent draws."""
-    key, notes = [_KEY, "sample_index", "text"], []
-    base = rows[BASE].head(_COMPARED).select(key).filter(pl.col("text") != "")
-    for name, every in list(rows.items())[1:]:
-        # Both are sorted by prompt_id.
-        of_tuned = every.filter(pl.col(_KEY) <= base[_KEY].max()) if base.height else every.head(0)
-        same = base.join(of_tuned.select(key), on=key, how="semi").height / max(base.height, 1)
-        # Short answers are equal by chance too; those at another place show how often.
-        shifted = of_tuned.select(_KEY, (pl.col("sample_index") + 1).alias("sample_index"), "text")
-        chance = base.join(shifted, on=key, how="semi").height / max(base.height, 1)
-        if same > chance + 0.2:
-            notes.append(
-                f"{name}: {same:.0%} of its samples equal the base's sample of the same number, {chance:.0%} that of"
-                " the number before it: the draws are not independent, so that more seems kept and less lost."
-            )
-    return notes
+    return "question", texts["question"], [f"Questions are joined by their texts, as {why}."]

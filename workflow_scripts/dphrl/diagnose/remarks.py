@@ -9,7 +9,6 @@ from dphrl.data.sample_files import SampleFile
 from dphrl.data.sample_formats import DPHRL
 from dphrl.diagnose.joined import UNANSWERED, Joined
 from dphrl.evaluation.diagnosis import COLLAPSED, LOSSES, NARROWED, NOT_COLLAPSED, Diagnosis, Unanswered
-from dphrl.evaluation.doubts import neighbours_agree
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Policy
 from dphrl.text import percent, points, visible
@@ -75,54 +74,42 @@ def unanswered(joined: Joined, own: Sequence[str]) -> Unanswered | None:
     return Unanswered(base, mine, visible(text[-_END:].strip(), ""))
 
 
-def doubts(
-    diagnosis: Diagnosis,
-    joined: Joined,
-    shares: pl.DataFrame,
-    files: Mapping[str, SampleFile],
-    policies: Mapping[str, Policy],
-) -> list[str]:
+def doubts(diagnosis: Diagnosis, joined: Joined, shares: pl.DataFrame, files: Mapping[str, SampleFile]) -> list[str]:
     """Sentences that qualify a diagnosis.
 
     Args:
         shares: the table of `answers`.
-        files, policies: by name, the base and the trainings of the model.
+        files: by policy, the base and the trainings of the model.
     """
-    sentences = []
-    for name in files:
-        sentences += [*_copies(name, joined.rows[name]), *_dependent(name, policies[name])]
-    sentences += _missing(diagnosis, len(joined.left_out[BASE]))
-    sentences += _unfinished(diagnosis, shares, files)
-    return [*sentences, *_settings(diagnosis, files)]
+    return [
+        *_copies({name: joined.rows[name] for name in files}),
+        *_missing(diagnosis, len(joined.left_out[BASE])),
+        *_unfinished(diagnosis, shares, files),
+        *_settings(diagnosis, files),
+    ]
 
 
-def _copies(name: str, samples: pl.DataFrame) -> Iterator[str]:
-    """Samples that are no new draws: each of them twice, or the responses of another question."""
-    texts = samples.filter(pl.col("text") != "")
-    times = texts.select(_of_question("text").alias("pair")).to_series().value_counts()["count"]
-    # A model with one response to each question repeats it any number of times.
-    varied = times.len() >= texts["prompt_id"].n_unique() + _VARIED
-    if varied and (times % 2).mean() <= _FEW:  # type: ignore[operator]
-        yield f"each sample of {name} is there twice: only half of the samples are draws."
-    digest = (pl.col("text").hash() % 2**40).sum()
-    long = pl.col("text").str.len_chars().mean() >= _LONG
-    questions = texts.group_by("prompt_id").agg(digest, pl.len(), long=long).filter("long")
-    same = questions.height - questions.select("text", "len").n_unique()
-    if same > _FEW * samples["prompt_id"].n_unique():
-        yield (
-            f"{same:,} questions of {name} have exactly the responses of another question: one question under two ids"
-            " makes intervals too narrow."
-        )
-
-
-def _dependent(name: str, policy: Policy) -> Iterator[str]:
-    """Samples of a question that are no independent draws, by how neighbours agree."""
-    agree = neighbours_agree(policy)
-    if agree is not None:
-        yield (
-            f"neighbouring samples of {name} agree in {percent(agree[0])} % of cases, any two of a question in"
-            f" {percent(agree[1])} %: they share a beginning, or the file is sorted; intervals are too narrow."
-        )
+def _copies(rows: Mapping[str, pl.DataFrame]) -> Iterator[str]:
+    """Samples that are no new draws: each of them twice, or the responses of another question or of the base."""
+    for name, samples in rows.items():
+        texts = samples.filter(pl.col("text") != "")
+        times = texts.select(_of_question("text").alias("pair")).to_series().value_counts()["count"]
+        # A model with one response to each question repeats it any number of times.
+        varied = times.len() >= texts["prompt_id"].n_unique() + _VARIED
+        if varied and (times % 2).mean() <= _FEW:  # type: ignore[operator]
+            yield f"each sample of {name} is there twice: only half of the samples are draws."
+        digest = (pl.col("text").hash() % 2**40).sum()
+        long = pl.col("text").str.len_chars().mean() >= _LONG
+        of_questions = texts.group_by("prompt_id").agg(digest, pl.len(), long=long).filter("long")
+        same = of_questions.height - of_questions.select("text", "len").n_unique()
+        if same > _FEW * samples["prompt_id"].n_unique():
+            yield (
+                f"{same:,} questions of {name} have exactly the responses of another question: one question under two"
+                " ids makes intervals too narrow."
+            )
+        columns = ("prompt_id", "text", "correct")
+        if name != BASE and samples.select(columns).equals(rows[BASE].select(columns)):
+            yield f"{name} has exactly the samples of the base: is it a copy of the same file?"
 
 
 def _missing(diagnosis: Diagnosis, missing: int) -> Iterator[str]:
@@ -158,7 +145,7 @@ def _unfinished(diagnosis: Diagnosis, shares: pl.DataFrame, files: Mapping[str, 
 
 def _settings(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> Iterator[str]:
     """Settings of sampling that differ, or a temperature that no file names."""
-    for key in dict.fromkeys(key for file in files.values() for key in file.settings if key != "model"):
+    for key in dict.fromkeys(key for file in files.values() for key in file.settings):
         named = {name: file.settings[key] for name, file in files.items() if key in file.settings}
         if len(set(named.values())) > 1:
             values = ", ".join(f"{value} ({name})" for name, value in named.items())

@@ -19,7 +19,7 @@ from dphrl.data.records import SourceError, place, read_records
 from dphrl.data.sample_fields import Field, FieldError, id_of
 from dphrl.data.sample_files import SampleFile
 from dphrl.data.sample_formats import PLAIN
-from dphrl.diagnose.joined import UNANSWERED, known_as
+from dphrl.diagnose.joined import UNANSWERED
 from dphrl.text import visible
 
 _NEEDED = {"math": "math_verify", "sql": "sqlglot"}
@@ -59,21 +59,14 @@ def judged(
     truths = [_truth(file, task, key, question, gold, golds) for key, question, gold in questions]
     settings = {"answer": "final"} if task == "math" else {}
     texts, verdicts = rows["text"].to_list(), []
-    bar = tqdm(
-        total=len(texts),
-        desc=f"judging {visible(file.path.name, '')}",
-        unit=" samples",
-        delay=2,
-        disable=None,
-        leave=False,
-    )
-    with make_scorer(task, settings, workers=_WORKERS, databases=databases) as scorer, bar:
-        for start in range(0, len(texts), _BATCH):
+    about = f"judging {visible(file.path.name, '')}"
+    starts = tqdm(range(0, len(texts), _BATCH), about, unit=" batches", delay=2, disable=None, leave=False)
+    with make_scorer(task, settings, workers=_WORKERS, databases=databases) as scorer:
+        for start in starts:
             part = slice(start, start + _BATCH)
             # A file does not say how its prompts end.
             opened = [False] * len(texts[part])
             verdicts += score_answers(scorer, THOUGHTS, texts[part], truths[part], opened)
-            bar.update(len(texts[part]))
     correct = [None if verdict.verdict in _NOT_A_RESULT else verdict.correct for verdict in verdicts]
     unanswered = [verdict.verdict == "no_answer" for verdict in verdicts]
     columns = {"correct": pl.Series(correct, dtype=pl.Boolean), UNANSWERED: pl.Series(unanswered, dtype=pl.Boolean)}
@@ -106,9 +99,9 @@ def read_golds(path: Path, task: str) -> dict[str, dict[str, Any]]:
 def _truth(
     file: SampleFile, task: str, key: str, question: str, gold: str | None, golds: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    shown = f"{file.path}: question {known_as(key, question)[:60]!r}"
+    shown = f"{file.path}: question {key[:60]!r}"
     if golds is not None:
-        truth = golds.get(key, golds.get(normalize("NFC", question.strip())))
+        truth = golds.get(key, golds.get(question))
         if truth is None:
             raise SourceError(f"{shown} has no gold answer; --gold has none")
         return truth

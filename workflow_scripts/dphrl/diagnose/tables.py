@@ -1,23 +1,21 @@
-"""The tables of a comparison as text: title, caption and frame; and the text for a terminal."""
+"""The tables of a comparison, and the text for a terminal."""
 
 import textwrap
-from collections.abc import Sequence
 from typing import Any
 
-import polars as pl
 from tabulate import tabulate
 
 from dphrl.diagnose.comparison import Comparison
 from dphrl.evaluation.diagnosis import KINDS
 from dphrl.evaluation.names import BASE
+from dphrl.report.text_tables import Table
 from dphrl.text import change, count, interval, percent, points, visible
 
-Shown = tuple[str, str, pl.DataFrame]
 # Characters of a line in a terminal, and of a name or a question in a cell.
 _WIDTH, _CELL = 100, 30
 
 
-def answers(comparison: Comparison) -> Shown:
+def answers(comparison: Comparison) -> Table:
     """Samples and shares of each file."""
     rows = []
     for row in comparison.tables["answers"].iter_rows(named=True):
@@ -25,15 +23,15 @@ def answers(comparison: Comparison) -> Shown:
         shares = (row[name] for name in ("right", "truncated", "empty", "repeated"))
         cells = ("-" if share is None else percent(share) for share in shares)
         rows.append([row["method"], f"{row['questions']:,}", f"{row['samples']:,}", number, *cells])
-    heads = ["model", "questions", "samples", "per question", "right", "truncated", "empty", "repeated"]
     caption = (
         "Per cent of the samples. Truncated: stopped at the length limit (-: the file does not say). Empty: no text, or"
         " no answer in it for verdicts of this workflow. Repeated: the text of an earlier sample of the question."
     )
-    return "The files", caption, _frame(heads, rows)
+    heads = ["model", "questions", "samples", "per question", "right", "truncated", "empty", "repeated"]
+    return Table("The files", caption, heads, rows)
 
 
-def coverage(comparison: Comparison) -> Shown:
+def coverage(comparison: Comparison) -> Table:
     """pass@k of each model, and the k at which it falls below the base's."""
     ks = comparison.tables["passk"]["k"].unique().sort().to_list()
     crossings = {(row["method"], row["seed"]): row for row in comparison.tables["crossing"].iter_rows(named=True)}
@@ -43,19 +41,14 @@ def coverage(comparison: Comparison) -> Shown:
         for policy in model.study.policies:
             possible = policy.up_to_n(ks)
             values = dict(zip(possible, policy.pass_at(possible).mean(axis=0).tolist(), strict=True))
-            key = policy.key.method, policy.key.seed
+            name, number = policy.key.method, policy.key.seed
             cells = ("-" if k not in values else percent(values[k]) for k in ks)
-            rows[_training(*key), *cells, _crossing(crossings.get(key))] = None
+            rows[f"{name} ({number})" if number else name, *cells, _crossing(crossings.get((name, number)))] = None
     caption = (
         "Per cent of the questions that at least one of k samples solves. Below: the smallest k at which a model is"
         " below the base, with its 95 % interval, where the curves cross for sure."
     )
-    return "pass@k", caption, _frame(["model", *(f"k = {k}" for k in ks), "below the base"], list(rows))
-
-
-def _training(name: str, number: int) -> str:
-    """A model; of several trainings one."""
-    return f"{name} ({number})" if number else name
+    return Table("pass@k", caption, ["model", *(f"k = {k}" for k in ks), "below the base"], list(rows))
 
 
 def _crossing(row: dict[str, Any] | None) -> str:
@@ -63,7 +56,7 @@ def _crossing(row: dict[str, Any] | None) -> str:
     return "-" if row is None or row["high"] is None else f"{row['k']} [{row['low']}, {row['high']}]"
 
 
-def kept(comparison: Comparison) -> Shown:
+def kept(comparison: Comparison) -> Table:
     """Questions kept, lost and gained by each model, also of its hotter files."""
     rows = []
     for name, model in comparison.models.items():
@@ -77,11 +70,10 @@ def kept(comparison: Comparison) -> Shown:
         "Expected numbers of questions that k samples solve: of both models (kept), of the base only (lost), of the"
         " tuned model only (gained). By chance: lost by another draw of the base, which takes 2 k samples."
     )
-    heads = ["model", "k", "kept", "lost", "lost by chance", "gained", "neither"]
-    return "Kept and lost", caption, _frame(heads, rows)
+    return Table("Kept and lost", caption, ["model", "k", "kept", "lost", "lost by chance", "gained", "neither"], rows)
 
 
-def by_base(comparison: Comparison) -> Shown:
+def by_base(comparison: Comparison) -> Table:
     """pass@K by the base's number of right samples."""
     rows = []
     for row in comparison.tables["by_base"].iter_rows(named=True):
@@ -92,10 +84,10 @@ def by_base(comparison: Comparison) -> Shown:
         " A question with few of them may have been lucky, so an equal model solves some of these less often too."
     )
     heads = ["model", "right samples of the base", "questions", BASE, "tuned", "difference"]
-    return "Where a loss lies", caption, _frame(heads, rows)
+    return Table("Where a loss lies", caption, heads, rows)
 
 
-def varied(comparison: Comparison) -> Shown:
+def varied(comparison: Comparison) -> Table:
     """Different classes among right answers, by kind."""
     rows = []
     for name, model in comparison.models.items():
@@ -109,11 +101,7 @@ def varied(comparison: Comparison) -> Shown:
         " models have m, so that accuracy does not matter."
     )
     heads = ["model", "different", "m", BASE, "tuned", "difference", "questions"]
-    return "Variety among right answers", caption, _frame(heads, rows)
-
-
-def _frame(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema=dict.fromkeys(heads, pl.String), orient="row")
+    return Table("Variety among right answers", caption, heads, rows)
 
 
 def text(comparison: Comparison, every: bool = False) -> str:
@@ -123,25 +111,18 @@ def text(comparison: Comparison, every: bool = False) -> str:
         every: variety by each kind of classes too.
     """
     lines = ["\n".join(visible(line, "") for line in model.lines) for model in comparison.models.values()]
-    tables = [answers, coverage, kept, by_base, *([varied] if every else [])]
+    tables = [table(comparison) for table in (answers, coverage, kept, by_base, *([varied] if every else []))]
     further = (sentence for model in comparison.models.values() for sentence in model.further)
     notes = "\n".join(["Notes", *(_wrapped(f"- {visible(note, '')}") for note in (*further, *comparison.notes))])
-    return "\n\n".join([*lines, *filter(None, map(_table, (table(comparison) for table in tables))), notes])
+    return "\n\n".join([*lines, *(_table(table) for table in tables if table.rows), notes])
 
 
 def _wrapped(line: str) -> str:
     return textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def _table(shown: Shown) -> str:
-    title, caption, frame = shown
-    if frame.is_empty():
-        return ""
-    rows = [[_cut(visible(str(cell), "")) for cell in row] for row in frame.iter_rows()]
-    sides = ["left", *["right"] * (len(frame.columns) - 1)]
-    table = tabulate(rows, frame.columns, tablefmt="simple", disable_numparse=True, colalign=sides)
-    return f"{title}\n{table}\n{textwrap.fill(caption, _WIDTH)}"
-
-
-def _cut(cell: str) -> str:
-    return cell if len(cell) <= _CELL else f"{cell[: _CELL - 3]}..."
+def _table(table: Table) -> str:
+    rows = [[cell if len(cell) <= _CELL else f"{cell[: _CELL - 3]}..." for cell in row] for row in table.rows]
+    sides = ["left", *["right"] * (len(table.heads) - 1)]
+    shown = tabulate(rows, table.heads, tablefmt="simple", disable_numparse=True, colalign=sides)
+    return f"{table.title}\n{shown}\n{textwrap.fill(table.caption, _WIDTH)}"

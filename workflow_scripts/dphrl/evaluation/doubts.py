@@ -1,4 +1,4 @@
-"""Doubts about files of samples: questions chosen by these samples, guesses, samples that are no independent draws."""
+"""Doubts about files of samples: questions chosen by these samples, and guesses."""
 
 from collections.abc import Mapping
 
@@ -7,14 +7,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dphrl.evaluation.estimator import pass_at_k
-from dphrl.evaluation.study import Policy
 
 # By Chao's number, so many unsolved questions must be expected before their absence is a sign of a filter.
 _UNSEEN = 5.0
 _FEWEST_SAMPLES = 4
-# Neighbours must agree more than other samples by so many standard errors, and by this share.
-_ERRORS, _AGREEMENT = 4.0, 0.02
-_FEWEST_QUESTIONS = 20
 
 
 def look_chosen(n: NDArray[np.int64], c: NDArray[np.int64]) -> bool:
@@ -73,23 +69,3 @@ def guessed(files: Mapping[str, pl.DataFrame], k: int) -> dict[str, float] | Non
         hit = np.asarray(pass_at_k(counts["n"].cast(pl.Int64), counts["c"].cast(pl.Int64), k))
         rates[name] = float((share.to_numpy() * hit).sum()) / sizes.height
     return rates
-
-
-def neighbours_agree(policy: Policy) -> tuple[float, float] | None:
-    """How often neighbouring samples of a question agree, and any two; None where that differs by chance only.
-
-    Samples that share a beginning, or a file sorted by verdict, agree with their neighbours more often.
-    """
-    n, c, right = policy.sizes, policy.right, policy.samples
-    used = (n > 1) & (c > 0) & (c < n)
-    if used.sum() < _FEWEST_QUESTIONS:
-        return None
-    n, c, right = n[used], c[used], right[used]
-    there = np.arange(1, right.shape[1]) < n[:, None]
-    neighbours = ((right[:, 1:] == right[:, :-1]) & there).sum(axis=1) / (n - 1)
-    other = (c * (c - 1) + (n - c) * (n - c - 1)) / (n * (n - 1))
-    more = neighbours - other
-    error = float(more.std(ddof=1)) / np.sqrt(len(more))
-    if more.mean() <= max(_ERRORS * error, _AGREEMENT):
-        return None
-    return float(neighbours.mean()), float(other.mean())

@@ -1,10 +1,10 @@
 """A diagnosis in words, for terminal, page and JSON: five lines, and further sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dphrl.evaluation import diagnosis as rule
-from dphrl.evaluation.diagnosis import KINDS, Diagnosis, Exchange
+from dphrl.evaluation.diagnosis import KINDS, Diagnosis, Exchange, Hotter
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 from dphrl.text import change, count, interval, margin_in_points, percent, points
 
@@ -24,7 +24,7 @@ def five_lines(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
         doubts: sentences on the files; a loss that few misjudged samples explain comes before them.
     """
     said = _refused(diagnosis) if diagnosis.word == rule.CANNOT_TELL else _decided(diagnosis)
-    first, *others = [*_tipping(diagnosis), *doubts] or ["none is seen in these files."]
+    first, *others = _doubts(diagnosis, doubts) or ["none is seen in these files."]
     more = f" (and {len(others)} more, below)" if others else ""
     exchange, exchanged = diagnosis.exchange, ""
     if exchange.beyond(diagnosis.coverage.value, diagnosis.margin):
@@ -41,11 +41,12 @@ def five_lines(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
 
 def further(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
     """Variety, hotter files, and the doubts after the first."""
-    lines = [variety_sentence(diagnosis)]
-    if diagnosis.hotter is not None:
-        lines.append(_hotter(diagnosis))
-    others = [*_tipping(diagnosis), *doubts][1:]
-    return [*lines, *(f"Doubt: {doubt}" for doubt in others)]
+    hotter = [] if diagnosis.hotter is None else [_hotter(diagnosis, diagnosis.hotter)]
+    return [
+        variety_sentence(diagnosis),
+        *hotter,
+        *(f"Doubt: {doubt}" for doubt in _doubts(diagnosis, doubts)[1:]),
+    ]
 
 
 def _numbers(diagnosis: Diagnosis) -> str:
@@ -160,12 +161,11 @@ def _exchange(diagnosis: Diagnosis, exchange: Exchange) -> str:
     return f"Of {solved:.1f} solved questions {exchange.lost:.1f} are lost{chance}, {exchange.gained:.1f} gained."
 
 
-def _tipping(diagnosis: Diagnosis) -> Iterator[str]:
-    if diagnosis.tips and diagnosis.tipping is not None:
-        yield (
-            f"if {100 * diagnosis.tipping:.2g} % of the base's wrong samples were right by mistake, no loss would be"
-            " shown."
-        )
+def _doubts(diagnosis: Diagnosis, of_files: Sequence[str]) -> list[str]:
+    if not diagnosis.tips or diagnosis.tipping is None:
+        return list(of_files)
+    share = f"{100 * diagnosis.tipping:.2g} %"
+    return [f"if {share} of the base's wrong samples were right by mistake, no loss would be shown.", *of_files]
 
 
 def variety_sentence(diagnosis: Diagnosis) -> str:
@@ -195,10 +195,7 @@ def variety_sentence(diagnosis: Diagnosis) -> str:
     )
 
 
-def _hotter(diagnosis: Diagnosis) -> str:
-    hotter = diagnosis.hotter
-    if hotter is None:
-        return ""
+def _hotter(diagnosis: Diagnosis, hotter: Hotter) -> str:
     chosen = " and ".join(dict.fromkeys(hotter.chosen))
     return (
         f"Drawn hotter ({chosen}, chosen on one half of the questions and judged on the other),"
