@@ -36,7 +36,7 @@ rule audit:
         optimizers=ancient(collect("<results>/states/{end}", end=STATES)),
         segments=collect("<results>/train/{segment}/{name}.parquet", segment=SEGMENTS, name=["metrics", "probes"]),
         samples=collect("<results>/{kind}/{sample}", kind=BOTH, sample=SAMPLES),
-        evaluations=rules.make_tables.input,
+        evaluations=rules.make_tables.input.evaluations,
         counts=rules.count_rows.output,
         tables=rules.make_tables.output,
         papers=rules.lay_out.output,

@@ -10,6 +10,7 @@ rule make_tables:
     """The tables over all policies, with intervals."""
     input:
         evaluations=collect("<results>/evaluation/{policy}/{dataset}.parquet", policy=ASKED, dataset=SETS),
+        claims=str(contents.CLAIMS),
     output:
         tables=collect("<results>/tables/{table}.parquet", table=TABLES),
         claims=report("<results>/tables/claims.csv", caption="claims.rst", category="Tables"),

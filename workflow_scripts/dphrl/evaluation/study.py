@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
+from dphrl.evaluation.claims import Claim
 from dphrl.evaluation.estimator import NO_CLASS, class_counts, pass_at_k
 from dphrl.evaluation.interval import Floats, ratio
 from dphrl.evaluation.names import BASE
@@ -144,29 +145,34 @@ class Study:
         policies: dataset by dataset, base first, then by method, seed and step.
         config: its `k`, `against` and `claims`.
         seed: of the questions that are drawn again for the frontier, and of the halves of hotter draws.
+        claims: on the run; their pairs of methods are compared.
     """
 
     policies: Sequence[Policy]
     config: EvaluateConfig
     seed: int
+    claims: Sequence[Claim] = ()
 
     @classmethod
-    def from_evaluations(cls, evaluations: pl.DataFrame, config: EvaluateConfig, seed: int) -> Self:
+    def from_evaluations(
+        cls, evaluations: pl.DataFrame, config: EvaluateConfig, seed: int, claims: Sequence[Claim] = ()
+    ) -> Self:
         """The study of these evaluations.
 
         Args:
             evaluations: the tables "evaluation" of all policies below each other, in any order of rows, with the
                 columns method str, seed i32, step i32 and dataset str (`PolicyKey`). Without the columns of classes,
                 the cluster or the level, tables have no rows of these.
-            config, seed: as the attributes.
+            config, seed, claims: as the attributes.
 
         Raises `ValueError` where policies were evaluated on different prompts.
         """
         by_policy = evaluations.partition_by(PolicyKey._fields, as_dict=True, include_key=False)
-        return cls._of_policies({PolicyKey(*key): rows for key, rows in by_policy.items()}, config, seed)
+        policies = cls._sorted({PolicyKey(*key): rows for key, rows in by_policy.items()})
+        return cls(policies, config, seed, claims)
 
-    @classmethod
-    def _of_policies(cls, evaluations: Mapping[PolicyKey, pl.DataFrame], config: EvaluateConfig, seed: int) -> Self:
+    @staticmethod
+    def _sorted(evaluations: Mapping[PolicyKey, pl.DataFrame]) -> list[Policy]:
         policies: list[Policy] = []
         for key in sorted(evaluations, key=lambda key: (key.dataset, key.method != BASE, key)):
             rows = evaluations[key].sort("prompt_id")
@@ -174,7 +180,7 @@ class Study:
                 prompts = rows["prompt_id"]
             _check_same_prompts(key, rows["prompt_id"], prompts)
             policies.append(Policy(key, rows))
-        return cls(policies, config, seed)
+        return policies
 
     @cached_property
     def levels(self) -> list[tuple[str, Self]]:
@@ -190,7 +196,7 @@ class Study:
                     by_level.setdefault((level, policy.key.dataset), {})[policy.key] = rows
         number = Counter(dataset for _, dataset in by_level)
         return [
-            (level, self._of_policies(by_level[level, dataset], self.config, self.seed))
+            (level, replace(self, policies=self._sorted(by_level[level, dataset])))
             for level, dataset in sorted(by_level)
             if number[dataset] <= MOST_LEVELS
         ]

@@ -6,7 +6,7 @@ Tables of pass@k and the like raise `ValueError` where every k is larger than th
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -15,14 +15,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from dphrl.evaluation.against_base import keep_explore
-from dphrl.evaluation.claims import CLAIMS, claims
-from dphrl.evaluation.comparisons import comparisons, of_frontiers
+from dphrl.evaluation.claims import judged
+from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, kinds_of, together, varied
 from dphrl.evaluation.doubts import look_chosen
-from dphrl.evaluation.frontier import Paths, frontier_table, paths
+from dphrl.evaluation.frontier import frontier_table, paths
 from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.methods import label
-from dphrl.evaluation.names import BASE
 from dphrl.evaluation.paired import compared
 from dphrl.evaluation.rarefied import rarefaction
 from dphrl.evaluation.sentences import five_lines, further
@@ -37,7 +36,7 @@ def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyTyp
         drawn_hotter: by temperature, the policies of the last steps that were drawn at it too.
     """
     followed = [*paths(study)]
-    contrasts, by_level = all_comparisons(study, followed)
+    contrasts = comparisons(study, followed)
     return {
         "headline": headline(study),
         "passk": passk(study),
@@ -48,23 +47,8 @@ def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyTyp
         "frontier": frontier_table(followed),
         "comparisons": contrasts,
         **collapse(study, drawn_hotter),
-        "claims": claims(contrasts, by_level, study.config.roles, study.config.claims, _elsewhere(study)),
+        "claims": judged(study.claims, contrasts, study.config.roles, study.config.claims),
     }
-
-
-def all_comparisons(study: Study, followed: Sequence[Paths]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The table "comparisons", and the same for the prompts of each level, which claims about a level need."""
-    bought = of_frontiers(study, followed)
-    whole = bought.filter(pl.col("level").is_null()).drop("level", "prompts")
-    by_level = pl.concat([per_level(study, comparisons), bought.drop_nulls("level")])
-    contrasts = pl.concat([comparisons(study), whole]).sort(SCHEMAS["comparisons"].key)
-    return contrasts, by_level.sort(SCHEMAS["comparisons_levels"].key)
-
-
-def _elsewhere(study: Study) -> set[str]:
-    """Checkpoints and recorded answers of the run: policies without a step of this run."""
-    claimed = {claim.method for claim in CLAIMS}
-    return {policy.key.method for policy in study.policies if not policy.key.step} - {BASE} - claimed
 
 
 def passk(study: Study) -> pl.DataFrame:
@@ -196,19 +180,6 @@ def style_counts(study: Study) -> pl.DataFrame:
             numbers = np.arange(1, most[policy.key.dataset] + 1)
             rows += _rows(policy, (policy.column("distinct_styles") == numbers).astype(np.float64), numbers.tolist())
     return SCHEMAS["style_counts"].frame(rows)
-
-
-def per_level(study: Study, make: Callable[[Study], pl.DataFrame]) -> pl.DataFrame:
-    """A table for the prompts of each level alone, below each other, with the columns level str and prompts i32 first.
-
-    Rows are sorted by level. Datasets without levels, or with too many, give no rows.
-    """
-    columns = {"level": pl.String(), "prompts": pl.Int32(), **make(replace(study, policies=[])).schema}
-    tables = [pl.DataFrame(schema=columns)]
-    for level, prompts in study.levels:
-        number = pl.lit(prompts.policies[0].rows.height, pl.Int32)
-        tables.append(make(prompts).select(pl.lit(level).alias("level"), number.alias("prompts"), pl.all()))
-    return pl.concat(tables)
 
 
 def _rows(

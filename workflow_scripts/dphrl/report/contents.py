@@ -11,7 +11,7 @@ from dphrl.report.figures import figures
 from dphrl.report.paper import families
 from dphrl.store.layout import Layout
 
-PUBLISHED = Path(paper.__file__).with_name("published.yaml")
+PUBLISHED, CLAIMS = (Path(__file__).with_name(name) for name in ("published.yaml", "claims.yaml"))
 
 
 def _compares(layout: Layout) -> bool:

@@ -17,7 +17,12 @@ _VARIETY: Final = {
     "distinct_skeletons": "calculations",
     "distinct_right_answers": "right answer classes",
 }
-_WORDS: Final = {**_VARIETY, "constants": "right constants"}
+_WORDS: Final = {
+    **_VARIETY,
+    "constants": "right constants",
+    "accuracy_bought": "accuracy bought",
+    "accuracy_bought_split": "accuracy bought with split draws",
+}
 _EXPLAINED: Final = {
     "greedy": "per cent of the questions that the most likely response solves",
     "mean@": "per cent of the samples that are right",

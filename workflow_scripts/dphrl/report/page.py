@@ -9,7 +9,7 @@ import vl_convert
 from markupsafe import Markup
 
 from dphrl.evaluation.diagnosis import LOSSES, NARROWED, NOT_COLLAPSED
-from dphrl.report.claim_tables import claim_tables
+from dphrl.report.claims import claim_tables
 from dphrl.report.figures import SECTIONS
 from dphrl.report.findings import limits, overview, result, what_was_run
 from dphrl.report.headline import datasets_in_order, headline_table, last_steps

@@ -60,7 +60,7 @@ class ClaimsConfig(Block):
     primary: tuple[EndpointConfig, ...] = Field(
         (),
         description="Primary endpoints, listed first and corrected by Holm among themselves; empty: the paper's claims "
-        "of pass@8 in domain. All other claims are corrected by Benjamini and Hochberg.",
+        "of pass@8 in domain. All other claims are exploratory, without a correction.",
     )
 
 
