@@ -14,7 +14,6 @@ from dphrl.evaluation.study import MOST_LEVELS, Study
 from dphrl.evaluation.tables import (
     headline,
     passk,
-    style_counts,
     styles,
     tabulate,
 )
@@ -187,15 +186,6 @@ def test_with_one_question_in_a_level_the_interval_of_several_seeds_is_unknown(e
     assert {row[name] for name in unknown} == {None}
     claim = tables["claims"].filter("primary").row(0, named=True)
     assert (claim["level"], claim["verdict"], claim["low"], claim["detectable"]) == ("rare", "undecided", None, None)
-
-
-def test_questions_are_counted_by_their_number_of_styles(evaluations):
-    table = style_counts(study(evaluations))
-    assert set(table["dataset"]) == {"d"}
-    base, trained = (table.filter(method=method, step=step) for method, step in (("base", 0), ("grpo", 20)))
-    assert base.select("styles", "share").rows() == [(1, 0.0), (2, 0.0), (3, 1.0)]
-    assert trained.select("styles", "share").rows() == [(1, 1.0), (2, 0.0), (3, 0.0)]
-    assert style_counts(study(evaluations.filter(dataset="e"))).is_empty()
 
 
 def test_a_dataset_with_a_separate_score_for_every_prompt_has_no_levels(evaluations):

@@ -15,7 +15,7 @@ from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study
-from dphrl.evaluation.tables import headline, passk, style_counts, styles
+from dphrl.evaluation.tables import headline, passk, styles
 
 RULES = (
     StyleRule(name="cte", prefix="WITH "),
@@ -85,17 +85,10 @@ def make_tables(
         "comparisons": comparisons(study),
         "passk": passk(study),
         "headline": headline(study),
-        "style_counts": style_counts(study),
         "styles": styles(study),
         "keep_explore": keep_explore(study),
         "training": training(seeds),
     }
-
-
-@pytest.fixture(scope="session")
-def weights() -> dict[str, dict[str, object]]:
-    """Methods as if two had the same divergence with another weight."""
-    return {"dph_f": {"divergence": "js", "eta": 0.1}, "dph_js": {"divergence": "js", "eta": 1.0}}
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from types import MappingProxyType
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.claims import judged
@@ -41,7 +40,6 @@ def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyTyp
         "headline": headline(study),
         "passk": passk(study),
         "styles": styles(study),
-        "style_counts": style_counts(study),
         "keep_explore": keep_explore(study),
         "rarefied": rarefaction(study),
         "frontier": frontier_table(followed),
@@ -154,32 +152,16 @@ def styles(study: Study) -> pl.DataFrame:
     `distinct_styles` is the mean number of styles among the samples of a prompt, repeated on each row of a policy.
     Datasets without style rules have no rows.
     """
-    names = _style_names(study)
+    shown: dict[str, set[str]] = defaultdict(set)
+    for policy in study.policies:
+        shown[policy.key.dataset].update(policy.rows["styles"].explode().drop_nulls().unique())
     rows: list[tuple[object, ...]] = []
     for policy in study.policies:
-        shown = names[policy.key.dataset]
-        if shown:
-            counts = _style_counts(policy, shown)
+        if names := sorted(shown[policy.key.dataset]):
+            counts = np.stack([policy.rows["styles"].list.count_matches(name).to_numpy() for name in names], axis=1)
             distinct = float((counts > 0).sum(axis=1).mean())
-            rows += [(*row, distinct) for row in _rows(policy, counts / policy.sizes[:, None], shown)]
+            rows += [(*row, distinct) for row in _rows(policy, counts / policy.sizes[:, None], names)]
     return SCHEMAS["styles"].frame(rows)
-
-
-def style_counts(study: Study) -> pl.DataFrame:
-    """How many prompts show which number of different styles among their samples (arXiv 2509.07430, appendix B).
-
-    Rows are the numbers from 1 to the largest that any policy shows on a prompt of the dataset; shares of a policy add
-    up to 1. Datasets without style rules have no rows.
-    """
-    most: dict[str, int] = defaultdict(int)
-    for policy in study.policies:
-        most[policy.key.dataset] = max(most[policy.key.dataset], int(policy.column("distinct_styles").max()))
-    rows: list[tuple[object, ...]] = []
-    for policy in study.policies:
-        if most[policy.key.dataset]:
-            numbers = np.arange(1, most[policy.key.dataset] + 1)
-            rows += _rows(policy, (policy.column("distinct_styles") == numbers).astype(np.float64), numbers.tolist())
-    return SCHEMAS["style_counts"].frame(rows)
 
 
 def _rows(
@@ -197,17 +179,3 @@ def _constants(policy: Policy) -> Iterator[tuple[object, ...]]:
         above, below = (judged.select(pl.col(name).fill_null(0).cast(pl.Float64)).to_numpy() for name in judged.columns)
         (value,), (low,), (high,) = policy.ratio(above, below)
         yield (*policy.key, "constants", value, low, high)
-
-
-def _style_names(study: Study) -> dict[str, list[str]]:
-    """The styles that any policy shows on each dataset, alphabetical."""
-    names: dict[str, set[str]] = defaultdict(set)
-    for policy in study.policies:
-        names[policy.key.dataset].update(policy.rows["styles"].explode().drop_nulls().unique())
-    return {dataset: sorted(shown) for dataset, shown in names.items()}
-
-
-def _style_counts(policy: Policy, names: Sequence[str]) -> NDArray[np.int64]:
-    """(prompts, names), how many samples have each style."""
-    of_samples = policy.rows["styles"]
-    return np.stack([of_samples.list.count_matches(name).to_numpy() for name in names], axis=1).astype(np.int64)

@@ -8,7 +8,6 @@ from pathlib import Path
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.report import paper
 from dphrl.report.figures import figures
-from dphrl.report.paper import families
 from dphrl.store.layout import Layout
 
 PUBLISHED, CLAIMS = (Path(__file__).with_name(name) for name in ("published.yaml", "claims.yaml"))
@@ -48,15 +47,12 @@ def drawn(layout: Layout) -> list[str]:
     config = layout.config
     evaluated = Counter((policy.method, policy.seed) for policy in layout.policies() if policy.step)
     evaluate = config.evaluate
-    styled = {task for task, rules in evaluate.styles.items() if rules} & _tasks(layout)
     needs = {
-        "eta": families({name: method.model_dump() for name, method in config.methods.items()}),
         "gap": len(layout.policies()) > 1 and "base" in config.evaluate.against,
         "keep_explore": _compares(layout),
         "paths": max(evaluated.values(), default=0) > 1,
         "steps": max(evaluated.values(), default=0) > 1,
-        "style_counts": styled,
-        "styles": styled,
+        "styles": {task for task, rules in evaluate.styles.items() if rules} & _tasks(layout),
         "training": config.methods,
     }
     return [name for name in figures() if needs.get(name, True)]

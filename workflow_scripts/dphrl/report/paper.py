@@ -1,7 +1,6 @@
-"""The tables of arXiv 2509.07430 in its layout, its published values, and methods that differ in eta alone."""
+"""The tables of arXiv 2509.07430 in its layout, and its published values."""
 
 import csv
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,47 +176,3 @@ def read_published(path: Path, setting: str) -> dict[str, dict[str, Any]]:
     if setting not in settings:
         raise ValueError(f"{path.name}: no setting {setting!r}; evaluate.published is one of {', '.join(settings)}")
     return {table["layout"]: table for table in settings[setting]}
-
-
-_DIVERGENCES = {
-    "forward_kl": "Forward KL (DPH-F)",
-    "js": "JS (DPH-JS)",
-    "js_definition": "JS by definition",
-    "alpha": "Alpha",
-    "reverse_kl": "Reverse KL (RKL)",
-}
-
-
-def families(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Two or more methods with a divergence that differ only in `eta`: method names by the name of their divergence.
-
-    Args:
-        methods: the blocks of the configuration by name.
-    """
-    alike: dict[str, list[str]] = {}
-    for name in in_order(methods):
-        if methods[name]["divergence"]:
-            rest = {key: value for key, value in methods[name].items() if key != "eta"}
-            alike.setdefault(json.dumps(rest, sort_keys=True), []).append(name)
-    by_family: dict[str, list[str]] = {}
-    for members in alike.values():
-        if len(members) > 1:
-            divergence = methods[members[0]]["divergence"]
-            family = _DIVERGENCES.get(divergence, divergence)
-            # A second family of one divergence is named after its first method.
-            by_family[f"{family}, as {label(members[0])}" if family in by_family else family] = members
-    return by_family
-
-
-def ablation(headline: pl.DataFrame, methods: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
-    """The rates of solved prompts in the headline for the methods of `families`.
-
-    Returns:
-        family str, eta f64, and the columns of the headline.
-    """
-    weights = [
-        (family, float(methods[name]["eta"]), name) for family, members in families(methods).items() for name in members
-    ]
-    schema = {"family": pl.String, "eta": pl.Float64, "method": pl.String}
-    named = pl.DataFrame(weights, schema=schema, orient="row").join(headline, on="method")
-    return named.filter(pl.col("metric").str.contains("^(greedy$|mean@|pass@)"))

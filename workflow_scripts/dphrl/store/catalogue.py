@@ -188,7 +188,6 @@ _DECLARED = (
         bounds={"m": (2, _INF), "prompts": (30, _INF), "value": _FROM_1},
     ),
     Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
-    Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
     Schema(
         "keep_explore",
         tuple(_AT_K),
