@@ -39,7 +39,6 @@ rule audit:
         evaluations=rules.make_tables.input.evaluations,
         counts=rules.count_rows.output,
         tables=rules.make_tables.output,
-        papers=rules.lay_out.output,
         training=rules.collect_training.output if CONFIG.methods else [],
         figures=collect("<results>/figures/{figure}.{ending}", figure=FIGURES, ending=["json", "svg"]),
         cards=rules.write_cards.output if CONFIG.methods else [],

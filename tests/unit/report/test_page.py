@@ -15,7 +15,6 @@ from dphrl.report.claims import claims_of_run
 from dphrl.report.contents import CLAIMS
 from dphrl.report.counts import Prepared, count_rows, training_use
 from dphrl.report.page import render_page
-from dphrl.report.text_tables import Table
 from dphrl.store.catalogue import SCHEMAS
 
 NAMES = ["passk", "keep_explore", "styles", "training"]
@@ -61,7 +60,7 @@ def contents(run_tables, **changes):
         dataset="cross",
         order=("cross", "in_domain", "maths"),
         figures={name: figures.draw(name, run_tables[figures.figure(name).table]).to_dict() for name in NAMES},
-        papers=[Table("Table 1", "The layout of the paper.", ["Policy", "cross Greedy"], [["Base", "12.3"]])],
+        published=[{"source": "Table 1", "columns": ["cross greedy"], "rows": {"base": [12.3]}}],
         use=training_use(run_tables["training"], trained, [timings] * len(trained)),
         timings={"presamples": timings, "trainings": timings},
         facts={"Base policy": "made for this run"},
@@ -142,7 +141,7 @@ def test_data_cannot_become_markup(tables):
             timings={EVIL: spoilt["timings"]["trainings"]},
             facts={EVIL: EVIL},
             notes=[EVIL],
-            papers=[Table(EVIL, EVIL, [EVIL, EVIL], [[EVIL, EVIL]])],
+            published=[{"source": EVIL, "columns": [f"{EVIL} greedy"], "rows": {EVIL: [12.3]}}],
             sampled=[EVIL],
         )
     )
@@ -161,7 +160,7 @@ def test_a_headline_without_rows_is_refused(tables):
 
 
 def test_what_a_run_does_not_have_is_left_out(tables):
-    made = contents(tables, figures={}, papers=(), use=None, timings={}, facts={}, notes=(), sampled=())
+    made = contents(tables, figures={}, published=(), use=None, timings={}, facts={}, notes=(), sampled=())
     for name in ("claims", "collapse", "hotter", "rarefied", "comparisons"):
         made["tables"][name] = made["tables"][name].clear()
     bare = render_page(**made)

@@ -111,7 +111,7 @@ class EvaluateConfig(Block):
     published: PublishedSetting | None = Field(
         None,
         description="Experiment of the paper that this run reproduces, by the name of its file in config/experiments: "
-        "tables and figures then show the published numbers next to the measured ones; null: none.",
+        "the report then has the published tables, with the measured values above the published ones; null: none.",
     )
 
 
