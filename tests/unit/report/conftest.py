@@ -103,20 +103,6 @@ def many_seeds() -> dict[str, pl.DataFrame]:
     return make_tables((1, 2, 3), ("in_domain",))
 
 
-@pytest.fixture(scope="session")
-def costs() -> pl.DataFrame:
-    """Timings of three stages, some in several files."""
-    rows = [
-        ("base.presample", "sample", "engine start", 14.2, None, None, 2100.0),
-        ("base.presample", "sample", "generate", 20.5, 51_000, 2487.8, 2300.0),
-        ("grpo", "train", "rollout", 41.0, 90_000, 2195.1, 2900.0),
-        ("dph_f", "train", "rollout", 43.0, 91_000, 2116.3, 2950.0),
-        ("base", "score", "execute", 3.25, None, None, 210.0),
-    ]
-    names = ["file", "stage", "part", "seconds", "tokens", "tokens_per_s", "max_rss_mib"]
-    return pl.DataFrame(rows, schema=names, orient="row")
-
-
 @pytest.fixture(scope="package")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("audit") / "small"
