@@ -32,8 +32,6 @@ def evaluation(correct, method="base", dataset="d", seed=0, step=0, style=("a",)
             "greedy_correct": correct[:, 0],
             "styles": pl.Series(given_styles, dtype=pl.List(pl.String)),
             "distinct_styles": found,
-            "distinct_styles_correct": found,
-            "distinct_answers": correct.any(axis=1).astype(int),
             "distinct_programs": correct.sum(axis=1),
         }
     )
