@@ -1,14 +1,14 @@
 """All policies of a run on all datasets: the input of every table."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.claims import Claim
@@ -16,7 +16,6 @@ from dphrl.evaluation.estimator import NO_CLASS, class_counts, pass_at_k
 from dphrl.evaluation.interval import Floats, ratio
 from dphrl.evaluation.names import BASE
 
-Estimator = Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64] | float]
 _RIGHT = {"distinct_skeletons": "skeletons", "distinct_right_answers": "answers"}
 """Counts of different classes among right samples without a column in evaluations, each with its classes."""
 MOST_LEVELS = 24
@@ -114,10 +113,10 @@ class Policy:
             )
         return possible
 
-    def pass_at(self, k: Sequence[int], estimator: Estimator = pass_at_k) -> Floats:
-        """(prompts, len(k)), the estimator of each k. Raises `ValueError` for a k larger than n."""
+    def pass_at(self, k: Sequence[int]) -> Floats:
+        """(prompts, len(k)), pass@k of each k. Raises `ValueError` for a k larger than n."""
         n, c, place = self.counts
-        return np.asarray(estimator(n[:, None], c[:, None], np.array([list(k)])))[place]
+        return np.asarray(pass_at_k(n[:, None], c[:, None], np.array([list(k)])))[place]
 
     def proportions(self, k: Sequence[int]) -> dict[str, Floats]:
         """greedy (where there is one), mean@n and pass@k for the two largest k up to n, (prompts, 1) each."""
