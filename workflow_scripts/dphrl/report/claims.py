@@ -19,7 +19,7 @@ from dphrl.text import probability
 
 _HEADS = ("Claim", "On", "Difference", "p", "Of each training", "Verdict")
 _TITLES = {
-    True: ("Primary claims", "p is corrected by Holm; intervals are not."),
+    True: ("Primary claims", "Tests have Holm's correction, intervals have none."),
     False: ("Other claims", "They are exploratory: nothing is corrected for their number."),
 }
 
