@@ -77,9 +77,8 @@ def claim_tables(claims: pl.DataFrame) -> Iterator[Table]:
 def claims_in_one(claims: pl.DataFrame) -> Table:
     """All claims in one table, as files have it."""
     tables = list(claim_tables(claims))
-    caption = " ".join(f"{table.title}: {table.caption}" for table in tables)
     heads = tables[0].heads if tables else _HEADS
-    return Table("Claims", caption, heads, [row for table in tables for row in table.rows])
+    return Table("Claims", "", heads, [row for table in tables for row in table.rows])
 
 
 def _row(row: dict[str, Any]) -> list[Cell]:
