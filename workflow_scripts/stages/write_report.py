@@ -16,8 +16,7 @@ from dphrl.store.parquet import read_table
 
 with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
     params, inputs = snakemake.params, snakemake.input
-    tables = {name: job.read(name, inputs[name]) for name in ("headline", "claims", "comparisons", "datasets")}
-    tables |= {name: job.read(name, path) for name, path in zip(params.further, inputs.further, strict=True)}
+    tables = {name: job.read(name, path) for name, path in zip(params.tables, inputs.tables, strict=True)}
     timings = {name: [read_table(Path(path), "timings") for path in inputs[name]] for name in params.stages}
     training = job.read("training", inputs.training) if inputs.training else None
     specs = zip(params.figures, inputs.figures, strict=True)
