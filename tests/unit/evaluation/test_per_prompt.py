@@ -69,7 +69,6 @@ def test_counts_of_one_prompt():
             "greedy_correct": True,
             "styles": ["plain", "nested", "lower", "other"],
             "distinct_styles": 4,
-            "distinct_programs": 2,
             "constants": None,
         }
     ]
@@ -85,15 +84,6 @@ def test_without_rules_there_are_no_styles():
     frame = evaluate(*rows(one_prompt()), [])
     assert frame.select("styles", "distinct_styles").row(0) == ([], 0)
     assert declared(frame)
-
-
-def test_unparsed_programs_are_no_class_and_wrong_ones_do_not_count():
-    samples = [
-        ("a", -1, "", "wrong", None, None),
-        ("a", 0, "x", "correct", "x", None),
-        ("a", 1, "y", "wrong", "y", "p"),
-    ]
-    assert evaluate(*rows(samples), [])["distinct_programs"].to_list() == [0]
 
 
 def test_right_answers_that_read_no_table_are_counted():

@@ -113,7 +113,6 @@ def test_headline_metrics(evaluations):
             "pass@8": pass_at_k(16, right.sum(axis=1), 8).mean(),
             "pass@16": right.any(axis=1).mean(),
             "distinct_styles": 3.0,
-            "distinct_programs": right.sum(axis=1).mean(),
         }
     )
     unstyled = table.filter(pl.col("dataset") == "e")["metric"].unique()

@@ -134,7 +134,7 @@ def _estimate(row: Mapping[str, Any]) -> Estimate:
 def _margin(row: Mapping[str, Any], rules: ClaimsConfig) -> float:
     if row["metric"].startswith("accuracy_bought"):
         return rules.margin_bought
-    return rules.margin_counts if row["metric"].startswith("distinct_") else rules.margin
+    return rules.margin_counts if row["metric"] == "distinct_styles" else rules.margin
 
 
 def _refuse(claim: Claim, measured: pl.DataFrame) -> None:

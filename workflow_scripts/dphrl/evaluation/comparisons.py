@@ -98,7 +98,7 @@ def _bought(study: Study, followed: Sequence[Paths]) -> Iterator[dict[str, objec
 
 def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
     """The metrics of each dataset by name."""
-    answered = last.datasets_with("answers")
+    answered, styled = last.datasets_with("answers"), last.datasets_with("styles")
     measured: dict[str, dict[str, _Metric]] = {}
 
     def add(policy: Policy, key: PolicyKey, name: str, value: Floats, weight: Floats | None = None) -> None:
@@ -111,7 +111,8 @@ def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
         values = policy.proportions(last.config.k)
         if k:
             values |= {f"pass@{tries}": passed for tries, passed in zip(k, policy.pass_at(k).T, strict=True)}
-        values |= last.varieties(policy)
+        if policy.key.dataset in styled:
+            values["distinct_styles"] = policy.column("distinct_styles")
         if policy.key.dataset in answered:
             values[f"maj@{policy.n}"] = majority(policy.codes("answers"), policy.samples)
         for name, value in values.items():
@@ -189,7 +190,7 @@ def _row(
     """A row of the table "comparisons"; a method comes with the means of its trainings."""
     (method, means), (against, other) = ours, theirs
     low, high = estimate.interval(1.0 - LEVEL)
-    if not metric.startswith("distinct_"):
+    if metric != "distinct_styles":
         # Differences of shares.
         low, high = np.clip([low, high], -1.0, 1.0).tolist()
     trainings = estimate.trainings or Part(float("nan"), float("nan"))

@@ -117,12 +117,11 @@ def evaluate(
 
     Returns:
         The columns of the table "evaluation" but cluster and level, sorted by prompt_id. `correct` and `styles` are in
-        sample order. `distinct_styles` counts all samples, `distinct_programs` only right ones. Programs that do not
-        parse have no class. `answers`, `programs` and `skeletons` hold for each sample the index of the prompt's first
-        sample in the same class, null without a class. Such a list is empty if no sample of the dataset is in a class.
-        Samples have a `skeleton` only in mathematics, where they have no programs. `constants` counts the right
-        samples whose program read no table; null if no verdict on a right sample tells whether it read any.
-        The greedy response counts in `greedy_correct` only, which is null without it.
+        sample order. `answers`, `programs` and `skeletons` hold for each sample the index of the prompt's first sample
+        in the same class, null without a class, as of a program that does not parse. Such a list is empty if no sample
+        of the dataset is in a class. Samples have a `skeleton` only in mathematics, where they have no programs.
+        `constants` counts the right samples whose program read no table; null if no verdict on a right sample tells
+        whether it read any. The greedy response counts in `greedy_correct` only, which is null without it.
 
     Raises:
         ValueError: greedy responses of some prompts only, a prompt with other samples than 0..n-1 of the dataset,
@@ -151,8 +150,7 @@ def evaluate(
             n=pl.len(),
             c=pl.col("correct").sum(),
             styles=pl.col("style").drop_nulls(),
-            distinct_styles=_distinct(pl.col("style")),
-            distinct_programs=_distinct(pl.col("program_class").filter("correct")),
+            distinct_styles=pl.col("style").drop_nulls().n_unique(),
             constants=pl.when(reads.count() > 0).then(reads.not_().sum()),
         )
     )
@@ -256,10 +254,6 @@ def unmatched_styles(evaluation: pl.LazyFrame) -> str | None:
     if not samples or 2 * other <= samples:
         return None
     return f"WARNING: {other} of {samples} samples begin with no prefix of evaluate.styles and are '{_OTHER_STYLE}'"
-
-
-def _distinct(values: pl.Expr) -> pl.Expr:
-    return values.drop_nulls().n_unique()
 
 
 def _first_alike(column: str) -> pl.Expr:

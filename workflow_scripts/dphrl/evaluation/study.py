@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.claims import Claim
-from dphrl.evaluation.estimator import NO_CLASS, class_counts, pass_at_k
+from dphrl.evaluation.estimator import NO_CLASS, pass_at_k
 from dphrl.evaluation.interval import Floats, ratio
 from dphrl.evaluation.names import BASE
 
-_RIGHT = {"distinct_skeletons": "skeletons", "distinct_right_answers": "answers"}
-"""Counts of different classes among right samples without a column in evaluations, each with its classes."""
 MOST_LEVELS = 24
 """A dataset with more levels than these has scores rather than levels; it gets no tables by level."""
 
@@ -96,11 +94,6 @@ class Policy:
             names = pl.Enum(classes.drop_nulls().unique().sort())
             classes = classes.cast(names).to_physical().cast(pl.Int32)
         return self._padded(classes.fill_null(NO_CLASS).to_numpy(), NO_CLASS)
-
-    def right_classes(self, kind: str) -> Floats:
-        """(prompts, 1), how many classes the right samples have."""
-        there = class_counts(self.codes(kind), self.samples) > 0
-        return there.sum(axis=1, keepdims=True).astype(np.float64)
 
     def up_to_n(self, k: Sequence[int]) -> list[int]:
         """The members of `k` up to n, ascending. Raises `ValueError` where all are larger than n."""
@@ -206,37 +199,6 @@ class Study:
         for method, seed, step, _ in (policy.key for policy in self.policies):
             last[method, seed] = max(step, last.get((method, seed), 0))
         return replace(self, policies=[policy for policy in self.policies if policy.key.step == last[policy.key[:2]]])
-
-    @cached_property
-    def counted(self) -> dict[str, set[str]]:
-        """Counts of different classes among the samples of a question, each with its datasets.
-
-        distinct_styles is over all samples, where there are style rules. The others are over the right samples:
-        distinct_programs; without programs, distinct_skeletons; without these, distinct_right_answers. The last two
-        need a question with several classes. Without any, they only show whether a question was solved.
-        """
-        programs, skeletons = self.datasets_with("programs"), self._with_several("skeletons")
-        return {
-            "distinct_styles": self.datasets_with("distinct_styles"),
-            "distinct_programs": self.datasets_with("distinct_programs"),
-            "distinct_skeletons": skeletons - programs,
-            "distinct_right_answers": self._with_several("answers") - programs - skeletons,
-        }
-
-    def varieties(self, policy: Policy) -> dict[str, Floats]:
-        """(prompts, 1) of each count of `counted` for the dataset of a policy."""
-        names = [name for name, datasets in self.counted.items() if policy.key.dataset in datasets]
-        return {name: policy.right_classes(_RIGHT[name]) if name in _RIGHT else policy.column(name) for name in names}
-
-    def _with_several(self, kind: str) -> set[str]:
-        """Datasets where the right samples of a question have several classes under some policy."""
-        datasets = self.datasets_with(kind)
-        several = (
-            policy
-            for policy in self.policies
-            if policy.key.dataset in datasets and (policy.right_classes(kind) > 1).any()
-        )
-        return {policy.key.dataset for policy in several}
 
     def datasets_with(self, column: str) -> set[str]:
         """Datasets where the column of some policy holds a list that is not empty, or a count above 0."""

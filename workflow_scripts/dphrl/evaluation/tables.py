@@ -132,15 +132,16 @@ def headline(study: Study) -> pl.DataFrame:
     """The figures that are quoted.
 
     Metrics in order: greedy (of a policy with greedy responses), mean@n and pass@k for the two largest k up to n,
-    proportions; then the counts of `Study.counted`, means per prompt; then constants, the share of the right samples
-    that read no table, of programs.
+    proportions; then distinct_styles, the mean number of styles of a prompt, where there are style rules; then
+    constants, the share of the right samples that read no table, of programs.
     """
     rows: list[tuple[object, ...]] = []
+    styled = study.datasets_with("styles")
     for policy in study.policies:
         proportions = policy.proportions(study.config.k)
         rows += _rows(policy, np.hstack(list(proportions.values())), proportions)
-        if counts := study.varieties(policy):
-            rows += _rows(policy, np.hstack(list(counts.values())), counts, proportion=False)
+        if policy.key.dataset in styled:
+            rows += _rows(policy, policy.column("distinct_styles"), ["distinct_styles"], proportion=False)
         rows += _constants(policy)
     return SCHEMAS["headline"].frame(rows)
 

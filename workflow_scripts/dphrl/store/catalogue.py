@@ -144,8 +144,7 @@ _DECLARED = (
         ("prompt_id",),
         _COUNTS
         | {"correct": pl.List(_BOOL), "greedy_correct": _BOOL, "styles": pl.List(_STR)}
-        | _columns(_I32, "distinct_styles", "distinct_programs")
-        | _columns(_I32, "constants")
+        | _columns(_I32, "distinct_styles", "constants")
         | _columns(_TOKENS, *_CLASSES)
         | _columns(_STR, "cluster", "level"),
         nullable={"greedy_correct", "constants", *_CLASSES, "cluster", "level"},
