@@ -201,15 +201,9 @@ class Study:
         return replace(self, policies=[policy for policy in self.policies if policy.key.step == last[policy.key[:2]]])
 
     def datasets_with(self, column: str) -> set[str]:
-        """Datasets where the column of some policy holds a list that is not empty, or a count above 0."""
-        datasets = set()
-        for policy in self.policies:
-            if column in policy.rows.columns:
-                values = policy.rows[column]
-                sizes = values.list.len() if isinstance(values.dtype, pl.List) else values
-                if (sizes > 0).any():
-                    datasets.add(policy.key.dataset)
-        return datasets
+        """Datasets where the column of some policy holds a list that is not empty."""
+        having = (policy for policy in self.policies if column in policy.rows.columns)
+        return {policy.key.dataset for policy in having if policy.rows[column].list.len().max()}
 
 
 def _check_same_prompts(key: PolicyKey, prompts: pl.Series, expected: pl.Series) -> None:
