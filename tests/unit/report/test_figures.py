@@ -1,20 +1,14 @@
 """Every figure from its table: drawn, the same bytes each time, and apart from the others."""
 
 import json
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import polars as pl
 import pytest
 import yaml
 from runs import ROOT
 
-import dphrl
 from dphrl.config.load import load_config
 from dphrl.report import contents, figures
-from dphrl.store.code import code_digest
 from dphrl.store.layout import Layout
 
 NAMES = ["gap", "keep_explore", "passk", "paths", "steps", "styles", "training"]
@@ -129,28 +123,6 @@ def test_a_dataset_without_unsolved_questions_has_no_explore_panel(tables):
     svg = figures.to_svg(figures.draw("keep_explore", only))
     assert "cross · keep" in svg
     assert "cross · explore" not in svg
-
-
-def test_a_section_of_figures_depends_on_no_other(tables, tmp_path):
-    """A broken module leaves the bytes and code digests of figures in other modules as they are."""
-    package = Path(dphrl.__file__).parent
-    copy = tmp_path / "dphrl"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(package, copy, ignore=ignored)
-    (copy / "report" / "figures" / "diversity.py").write_text("raise RuntimeError('must not be imported')\n")
-    tables["passk"].write_parquet(tmp_path / "passk.parquet")
-    code = (
-        "import sys, polars as pl; sys.path.insert(0, sys.argv[1])\n"
-        "from dphrl.store.code import code_digest; from dphrl.report.figures import draw, module, to_json\n"
-        "sys.stdout.write(code_digest([module('passk')]) + to_json(draw('passk', pl.read_parquet(sys.argv[2]))))\n"
-    )
-    command = [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}\n{code}"]
-    shown = subprocess.run(
-        [*command, str(tmp_path), str(tmp_path / "passk.parquet")], capture_output=True, text=True, check=False
-    )
-    assert shown.returncode == 0, shown.stderr
-    expected = code_digest([figures.module("passk")]) + figures.to_json(figures.draw("passk", tables["passk"]))
-    assert shown.stdout == expected
 
 
 def test_a_panel_of_the_gap_holds_the_same_rank_of_k_of_every_set(tables):
