@@ -78,7 +78,7 @@ def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.
         base, *others = here.policies
         kinds, k = kinds_of(here), diagnosis_k(np.min([policy.sizes for policy in here.policies], axis=0))
         chosen = look_chosen(base.sizes, base.right)
-        diagnoses = []
+        diagnoses: dict[str, Diagnosis] = {}
         for method in dict.fromkeys(policy.key.method for policy in others):
             tuned = [policy for policy in others if policy.key.method == method]
             variety = next((contrast for kind in kinds if (contrast := varied(base, tuned, kind)) is not None), None)
@@ -92,21 +92,10 @@ def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.
                 by_name = {_named(temperature): policies for temperature, policies in drawn.items()}
                 diagnosis = hotter(diagnosis, base, by_name, study.seed)
                 at_each += _at_each(diagnosis, base, drawn)
-            diagnoses.append((method, replace(diagnosis, policy=label(method))))
-        for (method, _), diagnosis in zip(
-            diagnoses, together([diagnosis for _, diagnosis in diagnoses])[0], strict=True
-        ):
-            difference = (diagnosis.coverage.value, *diagnosis.coverage.wide)
-            rows.append(
-                (
-                    dataset,
-                    method,
-                    diagnosis.word,
-                    k,
-                    *difference,
-                    " ".join([*five_lines(diagnosis), *further(diagnosis)]),
-                )
-            )
+            diagnoses[method] = replace(diagnosis, policy=label(method))
+        for method, diagnosis in zip(diagnoses, together([*diagnoses.values()])[0], strict=True):
+            coverage, text = diagnosis.coverage, " ".join([*five_lines(diagnosis), *further(diagnosis)])
+            rows.append((dataset, method, diagnosis.word, k, coverage.value, *coverage.wide, text))
     return {"collapse": SCHEMAS["collapse"].frame(rows), "hotter": SCHEMAS["hotter"].frame(at_each)}
 
 
