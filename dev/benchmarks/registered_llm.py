@@ -53,6 +53,13 @@ NOT_REGISTERED = tuple(
 REGISTERED, TRAININGS = "demo-llm-full", {"grpo": 5, "exp_only": 3, "dph_f": 3, "dph_js": 5, "rkl_k2": 3}
 
 
+# Classes among the right samples of a question.
+_right_programs = pl.struct("programs", "correct").map_elements(
+    lambda row: len({program for program, right in zip(*row.values(), strict=False) if right} - {None}),
+    return_dtype=pl.Int32,
+)
+
+
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
     """The counts of each policy of a run on each dataset."""
     for path in sorted((run / "evaluation").rglob("*.parquet")):
@@ -60,7 +67,7 @@ def of_run(run: Path) -> Iterator[pl.DataFrame]:
         yield read_table(path, "evaluation").select(
             pl.lit(run.name).alias("run"), pl.lit(path.stem).alias("dataset"), pl.lit(name.method).alias("method"),
             pl.lit(name.seed, pl.Int32).alias("seed"), pl.lit(name.step, pl.Int32).alias("step"),
-            "prompt_id", "cluster", "n", "c", "greedy_correct", "distinct_programs",
+            "prompt_id", "cluster", "n", "c", "greedy_correct", distinct_programs=_right_programs,
         )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def card(
         pef=sizes.get("pef", 0),
         exp=sizes.get("exp", 0),
         datasets=_datasets(run),
-        counts=any(own["metric"].str.starts_with("distinct_")),
+        styles="distinct_styles" in own["metric"],
         results=headline_markdown(pl.concat([run.headline.filter(method=BASE.method), own])),
         config=shown,
         config_digest=hashlib.sha256(shown.encode()).hexdigest(),
@@ -89,7 +89,7 @@ def _results(own: pl.DataFrame, run: Run) -> Iterator[EvalResult]:
     """The values of a policy for the metadata, in per cent where they are shares."""
     for row in own.iter_rows(named=True):
         name, metric = row["dataset"], row["metric"]
-        scale = 1.0 if metric.startswith("distinct_") else 100.0
+        scale = 1.0 if metric == "distinct_styles" else 100.0
         value, low, high = (round(scale * row[key], 2) for key in ("value", "low", "high"))
         yield EvalResult(
             task_type="text-generation",

@@ -10,8 +10,8 @@ from dphrl.report.counts import FOUND, REJECTED, SHARED
 from dphrl.report.text_tables import Cell, Table
 from dphrl.text import interval, percent, points
 
-FURTHER: Final = ("collapse", "hotter", "rarefied", "passk", "keep_explore")
-"""Tables over all policies that the page reads beside headline, comparisons and claims."""
+READ = ("claims", "collapse", "comparisons", "datasets", "headline", "hotter", "keep_explore", "passk", "rarefied")
+"""Tables of the run that the page reads."""
 # Of more, the page shows classes among so many right answers.
 _RIGHT: Final = 4
 _SUBSETS: Final = {
