@@ -10,7 +10,7 @@ import polars as pl
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, Relation, Role
 from dphrl.evaluation.interval import LEVEL, Estimate, Floats, Part, holm, sizes_needed
 from dphrl.evaluation.methods import phrase
-from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered
+from dphrl.evaluation.names import AGAINST_ITSELF, BASE, BASE_ITSELF, UNTRAINED, average_of, numbered
 from dphrl.store.catalogue import SCHEMAS
 
 VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].enums["verdict"]
@@ -226,8 +226,8 @@ def _measured(
     claim: Claim, comparisons: pl.DataFrame, levels: pl.DataFrame, roles: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
     """The rows of a claim: its name, its sentence, its attributes and the numbers of the comparison."""
-    # Keep and exploration of a policy stand against those of the base by chance.
-    by_chance = claim.against == BASE and claim.metric.startswith(("keep@", "explore@"))
+    # Rates on questions that the base's samples choose stand against those of the base by chance.
+    by_chance = claim.against == BASE and claim.metric.startswith(AGAINST_ITSELF)
     of_pair = {"method": claim.method, "against": BASE_ITSELF if by_chance else claim.against}
     pair = comparisons.filter(**of_pair) if claim.level is None else levels.filter(level=claim.level, **of_pair)
     members = [name for name, role in roles.items() if role == claim.role]

@@ -13,7 +13,15 @@ from dphrl.report.claim_tables import claim_tables
 from dphrl.report.figures import SECTIONS
 from dphrl.report.findings import limits, overview, result, what_was_run
 from dphrl.report.headline import datasets_in_order, headline_table, last_steps
-from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, training_table, variety_table
+from dphrl.report.page_tables import (
+    costs,
+    data_table,
+    diagnoses,
+    hotter_table,
+    training_table,
+    variety_table,
+    where_lost,
+)
 from dphrl.report.render import render
 from dphrl.report.text_tables import Table
 
@@ -75,7 +83,13 @@ def render_page(
     groups = {
         "What is solved": (
             "solved",
-            [*solved, *diagnoses(tables["collapse"], sets), *hotter_table(tables["hotter"]), *papers],
+            [
+                *solved,
+                *where_lost(tables["comparisons"], dataset),
+                *diagnoses(tables["collapse"], sets),
+                *hotter_table(tables["hotter"]),
+                *papers,
+            ],
         ),
         "Variety": ("diversity", variety_table(tables["rarefied"], sets)),
         "Training": ("course", training_table(use)),
