@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 from script import snakemake, stage
 
-from dphrl.report.counts import training_use
+from dphrl.report.counts import ended_early, training_use
 from dphrl.report.page import render_page
 from dphrl.report.page_tables import partition_sizes
 from dphrl.report.paper import read_laid_out
@@ -21,6 +21,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
     timings = {name: [read_table(Path(path), "timings") for path in inputs[name]] for name in params.stages}
     training = job.read("training", inputs.training) if inputs.training else None
     specs, texts = zip(params.figures, inputs.figures, strict=True), zip(params.papers, inputs.papers, strict=True)
+    ended = [] if training is None else ended_early(training, tables["headline"])
     missing = unanswered(params.sampled, params.policies, inputs.rollouts, inputs.verdicts)
     page = render_page(
         run=params.facts["Run"],
@@ -33,7 +34,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
         use=None if training is None else training_use(training, params.labels, timings["trainings"]),
         timings={name: pl.concat(frames) for name, frames in timings.items() if frames},
         facts=params.facts | partition_sizes(job.read("partition", path) for path in inputs.partitions),
-        notes=[*params.report["notes"], *missing],
+        notes=[*params.report["notes"], *ended, *missing],
         sampled=params.sampled,
     )
     write_text(Path(snakemake.output.page), page)
