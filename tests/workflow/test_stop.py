@@ -43,7 +43,7 @@ def test_a_training_that_lost_its_coverage_ends_and_its_later_steps_cost_no_trai
     assert f"after step {last} of 15" in (run.results / "report/index.html").read_text()
     assert f"{last} steps of 4 prompts" in (run.results / "cards/grpo-s1/step15.md").read_text()
     before = run.digests()
-    for step in (9, 15):
+    for step in (9, 12, 15):
         remove(run.results / f"policies/grpo-s1/step{step}")
         remove(run.results / f"policies/grpo-s1/step{step}.json")
     run.run("results/tiny/policies/grpo-s1/step15.json")
