@@ -92,6 +92,7 @@ if CONFIG.methods:
         input:
             manifests=collect("<results>/policies/{policy}.json", policy=TRAINED),
             headline="<results>/tables/headline.parquet",
+            training="<results>/tables/training.parquet",
             datasets="<results>/tables/datasets.parquet",
             partitions=collect("<results>/draws/{draw}/partition/final.parquet", draw=DRAWS),
         output:

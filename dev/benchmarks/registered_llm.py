@@ -19,8 +19,11 @@ import polars as pl
 from registered import PRIMARY, Both, both, collect, contrasts, table
 
 from dphrl.config.load import read_config
+from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.methods import label
 from dphrl.evaluation.study import Study
+from dphrl.report.page_tables import where_lost
+from dphrl.report.text_tables import markdown_table
 from dphrl.store.parquet import read_table
 from dphrl.store.policy_names import PolicyName
 
@@ -131,6 +134,8 @@ def tables(path: Path) -> None:
         family(study, ENDPOINTS, "Holm")
         family(study, SECONDARY, "BH")
         family(study, NOT_REGISTERED, "uncorrected")
+        for lost in where_lost(comparisons(study), SEEN):
+            print(markdown_table(lost))
 
 
 if __name__ == "__main__":

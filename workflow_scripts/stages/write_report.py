@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 from script import snakemake, stage
 
-from dphrl.report.counts import training_use
+from dphrl.report.counts import ended_early, training_use
 from dphrl.report.page import render_page
 from dphrl.report.page_tables import partition_sizes
 from dphrl.report.published import read_published
@@ -19,9 +19,10 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
     tables = {name: job.read(name, path) for name, path in zip(params.tables, inputs.tables, strict=True)}
     timings = {name: [read_table(Path(path), "timings") for path in inputs[name]] for name in params.stages}
     training = job.read("training", inputs.training) if inputs.training else None
-    specs = zip(params.figures, inputs.figures, strict=True)
-    setting = params.report["published"]
+    specs, setting = zip(params.figures, inputs.figures, strict=True), params.report["published"]
     published = read_published(job.file("published", *inputs.published), setting) if setting else []
+    ended = [] if training is None else ended_early(training, tables["headline"])
+    missing = unanswered(params.sampled, params.policies, inputs.rollouts, inputs.verdicts)
     page = render_page(
         run=params.facts["Run"],
         title=params.report["title"],
@@ -33,7 +34,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
         use=None if training is None else training_use(training, params.labels, timings["trainings"]),
         timings={name: pl.concat(frames) for name, frames in timings.items() if frames},
         facts=params.facts | partition_sizes(job.read("partition", path) for path in inputs.partitions),
-        notes=[*params.report["notes"], *unanswered(params.sampled, params.policies, inputs.rollouts, inputs.verdicts)],
+        notes=[*params.report["notes"], *ended, *missing],
         sampled=params.sampled,
     )
     write_text(Path(snakemake.output.page), page)

@@ -219,6 +219,17 @@ def test_a_segment_starts_from_the_base_or_from_the_end_of_the_one_before() -> N
     assert (layout.step_before(first), layout.step_before(later)) == (0, 4)
 
 
+def test_a_segment_reads_the_metrics_before_it_only_where_they_can_end_the_training() -> None:
+    later = {"method": "grpo", "seed": "1", "step": "6"}
+    assert _layout().metrics_before(later) == []
+    train = {"steps": 8, "segment_steps": 2, "eval_every": 4, "stop": {"coverage_below": 0.1}}
+    layout = _layout(methods={"grpo": {"rollout_on": "all"}}, train=train)
+    assert layout.metrics_before(later | {"step": "2"}) == []
+    assert layout.metrics_before(later) == [
+        f"{layout.root}/train/grpo-s1/step{step}/metrics.parquet" for step in (2, 4)
+    ]
+
+
 def test_states_and_policies_that_no_job_needs_any_more_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 
 from dphrl.config.blocks.evaluation import ClaimsConfig, Relation, Role
 from dphrl.evaluation.interval import LEVEL, Estimate, Part, holm, sizes_needed
-from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered
+from dphrl.evaluation.names import AGAINST_ITSELF, BASE, BASE_ITSELF, UNTRAINED, average_of, numbered
 from dphrl.store.catalogue import SCHEMAS
 
 VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].enums["verdict"]
@@ -97,8 +97,8 @@ def judged(
 
 def _measured(claim: Claim, comparisons: pl.DataFrame, roles: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """The rows of a claim: its name, its attributes and the numbers of the comparison."""
-    # Keep and exploration of a policy stand against those of the base by chance.
-    by_chance = claim.against == BASE and claim.metric.startswith(("keep@", "explore@"))
+    # Rates on questions that the base's samples choose stand against those of the base by chance.
+    by_chance = claim.against == BASE and claim.metric.startswith(AGAINST_ITSELF)
     against = BASE_ITSELF if by_chance else claim.against
     pair = comparisons.filter(level=claim.level, method=claim.method, against=against)
     members = [name for name, role in roles.items() if role == claim.role]

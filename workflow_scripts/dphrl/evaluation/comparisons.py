@@ -21,11 +21,19 @@ from dphrl.evaluation.interval import (
     permutation_p,
     training_means,
 )
-from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered, published_k
+from dphrl.evaluation.names import (
+    AGAINST_ITSELF,
+    BASE,
+    BASE_ITSELF,
+    STRATA,
+    UNTRAINED,
+    average_of,
+    numbered,
+    published_k,
+)
+from dphrl.evaluation.strata import strata
 from dphrl.evaluation.study import Policy, PolicyKey, Study
 from dphrl.store.catalogue import SCHEMAS
-
-_RATES = ("keep@", "explore@")
 
 
 @dataclass(frozen=True)
@@ -41,9 +49,10 @@ def comparisons(study: Study, followed: Sequence[Paths] = ()) -> pl.DataFrame:
 
     Every method is compared with the methods of `evaluate.against`, each of these with the methods before it, and the
     pairs of claims. Metrics: the metrics of `headline` except constants, every pass@k, maj@n (where there are answer
-    classes), keep@k and explore@k, and the accuracy bought of `followed`. keep@k and explore@k take the largest k up to
-    half of the base's samples, with base `base_itself`. Several datasets of one role have an average, named after the
-    role. Its metrics are the mean, and pass@k with the paper's k on each dataset, or the largest k below it.
+    classes), the accuracy bought of `followed`, keep@k, explore@k, and pass@k in each of the `strata` with a question.
+    The last three take the largest k up to half of the base's samples, with base `base_itself`. Several datasets of one
+    role have an average, named after the role. Its metrics are the mean, and pass@k with the paper's k on each dataset,
+    or the largest k below it.
 
     Questions are paired. Trainings are not: those with the same seed share their draw of stage 1, and have no rollouts
     in common after the first step. `interval.difference` gives the interval. It is null where nothing varies at all.
@@ -116,10 +125,16 @@ def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
             values[f"maj@{policy.n}"] = majority(policy.codes("answers"), policy.samples)
         for name, value in values.items():
             add(policy, policy.key, name, value)
+    bases = bases_of(last)
     for largest, solved in _solved(last):
         for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
             if weight.any():
                 add(solved.policy, solved.key, f"{rate}@{largest}", part, weight)
+        base = bases[solved.key.dataset]
+        for stratum, (inside, again) in strata(base, largest).items():
+            if inside.sum() >= 1.0:
+                passed = again if solved.policy is base else inside * solved.policy.pass_at([largest])[:, 0]
+                add(solved.policy, solved.key, f"{stratum}@{largest}", passed, inside)
     return measured
 
 
@@ -161,8 +176,8 @@ def _rows(dataset: str, name: str, metrics: Sequence[_Metric], study: Study) -> 
             values[method] = [np.stack([metric.values[method][seed] for seed in sorted(seeds)]) for metric in metrics]
     questions = [metric.questions for metric in metrics]
     pairs = _pairs(set(values) - {*UNTRAINED}, study.config.against, study.claims)
-    if name.startswith(_RATES):
-        # Shares of what the base solved have the base's own share on the other side.
+    if name.startswith(AGAINST_ITSELF):
+        # The base's own share by chance is on the other side.
         pairs = ((method, BASE_ITSELF if other == BASE else other) for method, other in pairs)
     for method, other in dict.fromkeys(pairs):
         if other in values:
@@ -194,12 +209,13 @@ def _row(
         low, high = np.clip([low, high], -1.0, 1.0).tolist()
     trainings = estimate.trainings or Part(float("nan"), float("nan"))
     clusters = [sample.clusters for sample in questions]
+    stratum = metric.partition("@")[0] in STRATA
     return {
         **{"dataset": dataset, "metric": metric, "method": method, "against": against},
         **{"difference": estimate.value, "low": low, "high": high, "p": estimate.p},
         "p_permutation": permutation_p(means, other),
         **{"seeds": len(means), "seeds_against": 0 if against in UNTRAINED else len(other)},
-        "questions": sum(sample.number for sample in questions),
+        "questions": sum(round(sample.expected) if stratum else sample.number for sample in questions),
         "clusters": None if None in clusters else sum(number for number in clusters if number is not None),
         **{"error_trainings": trainings.error, "freedom_trainings": trainings.freedom},
         **{"error_questions": estimate.questions.error, "freedom_questions": estimate.questions.freedom},

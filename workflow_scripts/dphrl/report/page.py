@@ -13,7 +13,15 @@ from dphrl.report.claims import claim_tables
 from dphrl.report.figures import SECTIONS
 from dphrl.report.findings import limits, overview, result, what_was_run
 from dphrl.report.headline import datasets_in_order, headline_table, last_steps
-from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, training_table, variety_table
+from dphrl.report.page_tables import (
+    costs,
+    data_table,
+    diagnoses,
+    hotter_table,
+    training_table,
+    variety_table,
+    where_lost,
+)
 from dphrl.report.published import published_tables
 from dphrl.report.render import render
 
@@ -76,7 +84,13 @@ def render_page(
     groups = {
         "What is solved": (
             "solved",
-            [*solved, *diagnoses(tables["collapse"], sets), *hotter_table(tables["hotter"]), *printed],
+            [
+                *solved,
+                *where_lost(tables["comparisons"], dataset),
+                *diagnoses(tables["collapse"], sets),
+                *hotter_table(tables["hotter"]),
+                *printed,
+            ],
         ),
         "Variety": ("diversity", variety_table(tables["rarefied"], sets)),
         "Training": ("course", training_table(use)),
