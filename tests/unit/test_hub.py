@@ -14,7 +14,7 @@ from hub_server import Hub, serve
 from huggingface_hub import _tree_cache, constants
 from tiny_models import write_tokenizer
 
-from dphrl.config.errors import ConfigError
+from dphrl.cli import main
 from dphrl.hub import (
     HubError,
     HubName,
@@ -26,7 +26,6 @@ from dphrl.hub import (
     model_name,
     one_file,
 )
-from dphrl.plan.starter import Wish, starter
 
 MODEL, DATA = HubName("model", "org/model"), HubName("dataset", "org/data", None, "main/train.jsonl")
 TOKEN = "hf_secret"
@@ -261,16 +260,19 @@ def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) ->
         cached_files(listing)
 
 
-def test_a_first_configuration_by_names_alone(hub: Hub, tmp_path: Path) -> None:
+def test_a_first_configuration_by_names_alone(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_tokenizer(hub.folders["org/model"])
-    data, model = str(DATA), "org/model"
-    text, lines, _ = starter(Wish("mine", data, model, draw=False), tmp_path)
-    config = yaml.safe_load(text)
-    assert config["policy"]["base"] == model
+    monkeypatch.chdir(tmp_path)
+    data = str(DATA)
+    assert main(["init", "--no-draw", "--data", data, "--model", "org/model"]) == 0
+    config = yaml.safe_load(Path("train.yaml").read_text())
+    assert config["policy"]["base"] == "org/model"
     assert config["datasets"]["train"] == {"task": "math", "source": data}
     # No request is made for weights, and the template of the chat is seen.
     assert not any(file == "model.safetensors" for file, _ in hub.ranges)
     assert config["prompts"]["template"] == "chat"
-    assert lines.startswith(f"{data}: 1 rows, task math")
-    with pytest.raises(ConfigError, match="a model of the hub"):
-        starter(Wish("mine", data, "no/folder/here"), tmp_path)
+    assert capsys.readouterr().out.startswith(f"{data}: 1 rows, task math")
+    assert main(["init", "--out", "other.yaml", "--data", data, "--model", "no/folder/here"]) == 2
+    assert "a model of the hub" in capsys.readouterr().err

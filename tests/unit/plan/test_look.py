@@ -183,7 +183,7 @@ def test_a_model_without_weights_needs_no_draw(world: Path, capsys: pytest.Captu
     (world / "small/model.safetensors").unlink()
     (world / "my.jsonl").write_text('{"question": "7 + 1?", "answer": 8}\n')
     arguments = ["init", "--cpu", "--data", "my.jsonl", "--model", "small"]
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     assert "no *.safetensors in it" in (message := capsys.readouterr().err)
     assert "--no-draw" in message
     assert main([*arguments, "--no-draw"]) == 0

@@ -57,7 +57,7 @@ def init(*arguments: str) -> Config:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["init", "--no-draw", *arguments]) == 1
+    assert main(["init", "--no-draw", *arguments]) == 2
     assert not [*Path().glob("*.yaml")]
     return capsys.readouterr().err
 
@@ -211,10 +211,10 @@ def test_the_next_commands_are_those_of_the_machine(
 def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     (folder / "my.yaml").write_text("mine")
-    assert main(["init", "--data", "my.jsonl", "--model", "model"]) == 1
+    assert main(["init", "--data", "my.jsonl", "--model", "model"]) == 2
     assert "my.yaml is there already: name another file with --out" in capsys.readouterr().err
     assert (folder / "my.yaml").read_text() == "mine"
-    assert main(["init", "--data", "my.jsonl", "--model", "model", "--out", "no/my.yaml"]) == 1
+    assert main(["init", "--data", "my.jsonl", "--model", "model", "--out", "no/my.yaml"]) == 2
     assert "no/my.yaml is in no folder" in capsys.readouterr().err
 
 

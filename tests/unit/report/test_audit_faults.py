@@ -265,7 +265,7 @@ def test_no_text_of_a_run_reaches_the_terminal_as_a_command(
 ) -> None:
     for file in _hostile_runs(small_run):
         for command in ("show", "lineage"):
-            main(["audit", command, f"{small_run.root}/{file}"])
+            main([command, f"{small_run.root}/{file}"])
             printed = "".join(capfd.readouterr())
             assert not CONTROL.search(printed), (command, file, CONTROL.findall(printed))
     assert main(["audit", str(small_run.root)]) == 1
@@ -286,7 +286,7 @@ def test_damage_of_any_kind_ends_no_audit(finished: SmallRun) -> None:
             file.write_bytes(content)
             assert any(path in text for texts in failures(finished.root).values() for text in texts)
             for command in ("show", "lineage"):
-                assert main(["audit", command, str(Path(finished.root, path))]) in (0, 2)
+                assert main([command, str(Path(finished.root, path))]) in (0, 2)
         file.write_bytes(before)
     os.symlink("nothing", finished.root / "draws/main/nothing.parquet")
     assert failures(finished.root) == {}
