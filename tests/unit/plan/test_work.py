@@ -70,7 +70,8 @@ def test_the_operations_of_an_8b_model_by_hand(tmp_path):
     steps, probes = 3 * 222, 3 * (1 + 222 // config.train.probe.every) * config.train.probe.samples * 2 * 64 * 400
     expected = 8_030_261_248 * (2 * (steps * drawn + probes) + 8 * steps * passed)
     assert work["training dph_f"].operations == pytest.approx(expected)
-    assert work["presample"].operations == 2 * 8_030_261_248 * 3 * 1000 * 8 * 400
+    # Three draws of 1,000 questions: each prompt once, and eight responses.
+    assert work["presample"].operations == 2 * 8_030_261_248 * 3 * 1000 * (3000 + 8 * 400)
     assert work["reference"].gpus == 8
 
 
