@@ -36,7 +36,7 @@ try:
         from dphrl.objective.user_functions import check_functions  # with torch, which takes seconds to import
 
         check_functions(CONFIG.methods, CONFIG.train.rollouts_per_prompt)
-    check_folder(CONFIG, Path.cwd(), starts=workflow.is_main_process and not workflow.output_settings.dryrun)
+    check_folder(CONFIG, Path.cwd())
     check_fits(CONFIG, Path.cwd())
 except ConfigError as error:
     raise SystemExit(str(ConfigError(error.problems, FILES))) from None
