@@ -19,9 +19,7 @@ from dphrl.plan.memory import (
     Setting,
     host_bytes,
     phases,
-    policy_bytes,
     reference_phase,
-    state_bytes,
     without_gpu,
 )
 from dphrl.policy import logprobs
@@ -214,11 +212,6 @@ def test_one_gpu_without_zero_3_holds_everything():
     states = sum(found["training"][part] for part in ("weights", "gradients", "master weights", "AdamW's moments"))
     assert states / GB == pytest.approx(144.5, rel=0.01)
     assert found["training"]["activations"] / GB == pytest.approx(229, rel=0.02)
-
-
-def test_a_segment_on_disk():
-    assert (state_bytes(LLAMA_8B, SHARDED) + policy_bytes(LLAMA_8B, SHARDED)) / GB == pytest.approx(112.5, rel=0.01)
-    assert (state_bytes(QWEN_32B, SPREAD) + policy_bytes(QWEN_32B, SPREAD)) / GB == pytest.approx(459, rel=0.01)
 
 
 def test_lora_keeps_states_of_its_adapters_only():
