@@ -151,8 +151,13 @@ def test_no_module_loads_what_can_run_code_or_trusts_a_model() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("name", ["../outside", "/etc", "a/b", "..", "", "a\0", "a\n"])
-@pytest.mark.parametrize("place", ["run", "dataset", "method", "replay"])
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        *(("run", name) for name in ("../outside", "/etc", "a/b", "..", "", "a\0", "a\n")),
+        *((place, "../outside") for place in ("dataset", "method", "replay")),
+    ],
+)
 def test_names_of_the_config_cannot_leave_the_results(name: str, place: str) -> None:
     toy = {"task": "math", "source": "toy"}
     data: dict[str, Any] = {"run": "run", "toy": {}, "datasets": {"train": toy, "maths": toy}, "train_dataset": "train"}

@@ -58,7 +58,7 @@ def test_a_killed_job_frees_its_gpus(tmp_path):
 
 
 def test_a_job_that_needs_many_comes_before_later_ones(tmp_path):
-    first = job(1, tmp_path, 2)
+    first = job(1, tmp_path, 1)
     assert first.stdout is not None
     assert first.stdout.readline()
     many = job(8, tmp_path, 0)

@@ -172,12 +172,6 @@ def test_the_rows_of_a_parquet_file_are_counted_without_reading_them(tmp_path):
         prompts_of(config_of(source="damaged.parquet"), "d", tmp_path)
 
 
-def test_recorded_answers_alone_have_the_least():
-    limits = Limits(read_config(ROOT / "config/experiments/spider-replay.yaml"), ROOT)
-    assert limits.minutes("sample", plan="evaluate", dataset="spider") == 60
-    assert limits.memory_mb("sample") == 8000
-
-
 def test_the_page_has_the_limits_of_llama_sql(tmp_path):
     """With as many questions as the releases of BIRD and Spider."""
     config = read_config(ROOT / "config/experiments/llama-sql.yaml")

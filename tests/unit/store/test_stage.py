@@ -88,13 +88,13 @@ def test_every_output_names_its_inputs(tmp_path: Path) -> None:
 
 
 def test_vllm_is_recorded_with_its_model_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("vllm")
+    monkeypatch.setattr("dphrl.store.stage.library_version", lambda name: f"{name} 1")
     stage = replace(_stage(tmp_path), libraries=["vllm"])
     versions = []
     for runner in ("0", "1"):
         monkeypatch.setenv(V2_RUNNER, runner)
         versions.append(stage.footer()["libraries"]["vllm"])
-    assert versions == [library_version("vllm"), f"{library_version('vllm')}, model runner V2"]
+    assert versions == ["vllm 1", "vllm 1, model runner V2"]
 
 
 def test_the_files_that_answers_are_judged_with_are_recorded_where_a_job_has_them(tmp_path: Path) -> None:
