@@ -244,9 +244,11 @@ def _lineage_options(parser: ArgumentParser) -> None:
 
 
 def _audit(options: Namespace) -> int:
-    from dphrl.report.audit import print_audit
+    from dphrl.report.audit import audit_run, summary
 
-    return print_audit(options.path)
+    run = audit_run(options.path)
+    print(summary(run))
+    return 1 if run.faults else 0
 
 
 def _show(options: Namespace) -> int:

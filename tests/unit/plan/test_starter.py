@@ -88,8 +88,8 @@ def test_the_task_and_the_fields_of_a_format_are_found(name: str, folder: Path) 
 
 
 PUBLISHED = {
-    **{f"math_eval/{name}/test.jsonl": "math" for name in ("aime24", "math500", "olympiadbench", "minerva_math")},
-    **{f"math_train/{name}.parquet": "math" for name in ("dapo_math_17k", "math_train_7500")},
+    "math_eval/olympiadbench/test.jsonl": "math",
+    "math_train/dapo_math_17k.parquet": "math",
     "text2sql/spider/dev.json": "sql",
 }
 

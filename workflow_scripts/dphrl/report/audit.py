@@ -36,17 +36,6 @@ def audit_run(root: Path, files: Iterable[Path] | None = None) -> Run:
     return run
 
 
-def print_audit(root: Path) -> int:
-    """Audit the run in a folder and print the summary; the exit status is 1 if there are faults.
-
-    Raises:
-        NoRunError: as `audit_run`.
-    """
-    run = audit_run(root)
-    print(summary(run))
-    return 1 if run.faults else 0
-
-
 def require_sound(run: Run) -> None:
     """Raise AuditError with every fault, if there is one."""
     if run.faults:
