@@ -328,9 +328,8 @@ _LOOK: Final = """\
 Draws 8 answers to 16 training questions with the base model, judges them as the run would, and says which key
 mends a fault that it sees. It writes no file.
 
-examples:
+example:
   dphrl look my.yaml
-  dphrl look config/config.yaml                        the demo: half a minute on a CPU core
 
 exit status: 0, 1 if a run would stop at the partition, since answers are not found or none is right, 2 if there is
 nothing to look at"""

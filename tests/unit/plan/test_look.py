@@ -160,9 +160,10 @@ def test_near_perfect_questions_are_counted_by_the_share_of_the_partition() -> N
         (BLOCKS.replace("base: m", "base: null") + ", replay: {base: {d: d.jsonl}}, methods: {}", "recorded answers"),
         (BLOCKS.replace("base: m", f"base: {BASE}"), "hardware.gpu_gib is set and this machine has no GPU"),
         (
-            BLOCKS.replace("base: m", "base: null") + ", toy: {}, hardware: {gpu_gib: null}",
+            BLOCKS.replace("base: m", f"base: {BASE}, supervised: {{source: d.jsonl}}") + ", hardware: {gpu_gib: null}",
             "results/r/policies/base is not there yet: the run trains its base",
         ),
+        (BLOCKS.replace("base: m", "base: null") + ", toy: {}", "a look needs a model and your own training questions"),
     ],
 )
 def test_a_look_says_why_it_cannot_be(
