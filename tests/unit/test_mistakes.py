@@ -122,7 +122,6 @@ class Mine(CustomScorer):
     [
         ("[right] * (len(responses) - 1)", ValueError, "returned 1 verdicts for 2 responses"),
         ("[True, False]", TypeError, r"returned True \(bool\) for response 0"),
-        ("None", TypeError, "returned None"),
         ("[Verdict('right', False, 0.0)] * 2", ValueError, "returned the verdict 'right'"),
         ("[Verdict('wrong', False, float('nan'))] * 2", ValueError, "for response 0: expected correct as True"),
         ("[g['lst'] for g in ground_truths]", KeyError, "lst"),
@@ -258,13 +257,6 @@ def test_a_training_that_rehearses_an_empty_d_pef_is_refused_before_a_model_is_l
     job = segment_job(tmp_path, {"rollout_on": "exp", "divergence": "forward_kl"})
     with pytest.raises(NothingToTrainError, match=r"mine-dph_f-s1 cannot start\. D_pef is empty"):
         train_segment(job.model_copy(update={"reference": "responses.safetensors"}))
-
-
-def test_help_only_shows_help() -> None:
-    command = [sys.executable, "workflow_scripts/launch.py", "--help"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("usage: ")
 
 
 def test_ctrl_c_ends_a_command_with_one_line(tmp_path: Path) -> None:
