@@ -19,7 +19,6 @@ from dphrl.hub import (
     HubError,
     HubName,
     _checked_answers,
-    cached_files,
     data_name,
     fetch,
     local_files,
@@ -257,7 +256,7 @@ def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) ->
     listing = _listing(tmp_path, MODEL, "model.base.json")
     shutil.rmtree(constants.HF_HUB_CACHE)
     with pytest.raises(HubError, match=f"no longer in the cache .* delete {listing}"):
-        cached_files(listing)
+        local_files([str(listing)])
 
 
 def test_a_first_configuration_by_names_alone(
