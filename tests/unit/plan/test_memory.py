@@ -1,6 +1,5 @@
 """Sizes of models against transformers, and their planned memory against a table worked out by hand from the code."""
 
-import json
 from dataclasses import replace
 from itertools import product
 
@@ -11,7 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from dphrl.config.blocks.sampling import HardwareConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
-from dphrl.plan.describe import check_fits, check_memory
+from dphrl.plan.describe import check_memory
 from dphrl.plan.memory import (
     LESS_MEMORY,
     ModelShape,
@@ -223,46 +222,41 @@ def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():
     check_memory(load_config(BIRD | {"methods": {"grpo": {"rollout_on": "all"}}, "hardware": EIGHT}), LLAMA_8B, 80)
 
 
-def test_a_supervised_start_and_samples_without_a_training_must_fit_too(tmp_path):
-    (tmp_path / "llama").mkdir()
-    sizes = dict(zip((*SIZES, GQA), (32, 4096, 128256, 14336, 32, 8), strict=True))
-    (tmp_path / "llama/config.json").write_text(json.dumps({"model_type": "llama", **sizes}))
-    data = {key: value for key, value in BIRD.items() if key != "train_dataset"} | {"methods": {}}
-    for changes, refused in (
-        ({"hardware": {"gpu_gib": 80}}, None),
-        ({"hardware": {"gpu_gib": 30}}, "sampling"),
-        # Recorded answers are no samples.
-        ({"hardware": {"gpu_gib": 30}, "replay": {"base": {"bird": "a.jsonl"}}}, None),
-        (
-            {"hardware": {"gpu_gib": 80}, "policy": {"base": "llama", "supervised": {"source": "s"}}},
-            "policy.supervised",
-        ),
-    ):
-        config, found = load_config(data | changes), None
-        try:
-            check_fits(config, tmp_path)
-        except ConfigError as error:
-            (found,) = (problem.path for problem in error.problems)
-        assert found == refused
+WITHOUT_TRAINING = {key: value for key, value in BIRD.items() if key != "train_dataset"} | {"methods": {}}
+LLAMA_70B = shape("llama", 80, 8192, 128256, 28672, 64, 8)
+OF_70B = {"ranks": 64, "zero_stage": 3, "gradient_checkpointing": True, "tensor_parallel": 8, "kv_cache_gib": 12}
+TRAINED_70B = BIRD | {"train": {"prompts_per_step": 256, "rehearsal_per_step": 256}}
 
 
 @pytest.mark.parametrize(
-    ("method", "hardware", "refused"),
+    ("model", "data", "hardware", "refused"),
     [
-        ({"rollout_on": "all"}, {}, set()),
-        ({"rollout_on": "all"}, {"sampling_kv_cache_gib": 72}, {"sampling"}),
+        (LLAMA_8B, WITHOUT_TRAINING, {}, set()),
+        (LLAMA_8B, WITHOUT_TRAINING, {"gpu_gib": 30}, {"sampling"}),
+        # Recorded answers are no samples.
+        (LLAMA_8B, WITHOUT_TRAINING | {"replay": {"base": {"bird": "a.jsonl"}}}, {"gpu_gib": 30}, set()),
+        (
+            LLAMA_8B,
+            WITHOUT_TRAINING | {"policy": {"base": "llama", "supervised": {"source": "s"}}},
+            {},
+            {"policy.supervised"},
+        ),
+        (LLAMA_70B, TRAINED_70B | {"methods": {"m": {"rollout_on": "all"}}}, OF_70B, set()),
+        (
+            LLAMA_70B,
+            TRAINED_70B | {"methods": {"m": {"rollout_on": "all"}}},
+            OF_70B | {"sampling_kv_cache_gib": 72},
+            {"sampling"},
+        ),
         # Its stored responses are computed by the ranks, of which one could not hold 70 billion parameters.
-        ({"divergence": "js"}, {}, set()),
+        (LLAMA_70B, TRAINED_70B | {"methods": {"m": {"divergence": "js"}}}, OF_70B, set()),
     ],
 )
-def test_jobs_before_the_training_are_refused_too(method, hardware, refused):
-    spread = {"ranks": 64, "zero_stage": 3, "gradient_checkpointing": True, "tensor_parallel": 8, "kv_cache_gib": 12}
-    data = BIRD | {"methods": {"m": method}, "hardware": {**spread, "token_budget": 24576, **hardware}}
-    data |= {"train": {"prompts_per_step": 256, "rehearsal_per_step": 256}}
-    llama_70b = shape("llama", 80, 8192, 128256, 28672, 64, 8)
+def test_a_job_that_cannot_fit_is_refused(model, data, hardware, refused):
+    config = load_config(data | {"hardware": {"token_budget": 24576, **hardware}})
     found = set()
     try:
-        check_memory(load_config(data), llama_70b, 80)
+        check_memory(config, model, config.hardware.gpu_gib)
     except ConfigError as error:
         found = {problem.path for problem in error.problems}
     assert found == refused
