@@ -5,11 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import polars as pl
 import pytest
 from light import WITHOUT_EXTRAS
 from raw_tables import flip_byte
-from small_run import FINAL, INDEX, SmallRun
+from small_run import FINAL, SmallRun
 
 from dphrl.cli import main
 from dphrl.report.audit import audit_run, summary
@@ -96,22 +95,3 @@ def test_a_light_installation_suffices(finished: SmallRun) -> None:
     script = f"{WITHOUT_EXTRAS}\nfrom dphrl.cli import main\nsys.exit(main())"
     command = [sys.executable, "-c", script, "audit", str(finished.root)]
     assert "fit together." in subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def test_draws_are_checked_each_by_itself(small_run: SmallRun) -> None:
-    shutil.copytree(small_run.root / "draws/main", small_run.root / "draws/other")
-    for file in (small_run.root / "draws/other").rglob("*.parquet"):
-        path = file.relative_to(small_run.root).as_posix()
-
-        def of_other(footer: dict, path: str = path) -> None:
-            footer["path"] = path
-            for source in footer["inputs"].values():
-                source["paths"] = [name.replace("draws/main/", "draws/other/") for name in source["paths"]]
-
-        small_run.change_footer(path, of_other)
-    assert audit_run(small_run.root).faults == {}
-    path, index = (name.replace("main", "other") for name in (FINAL, INDEX))
-    small_run.rewrite(path, small_run.read(path).filter(pl.col("prompt_id") != "train2"))
-    found = audit_run(small_run.root).faults
-    assert found.keys() == {path, index}
-    assert any("rows that are no reference sample of D_pef: 1 (prompt_id train2" in text for text in found[index])
