@@ -37,7 +37,6 @@ def test_a_bound_shows_on_which_side_of_zero_it_is(value: float) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("SELECT 1;\n\tLIMIT 2", "SELECT 1;\n\tLIMIT 2"),
         ("\x1b]52;c;aGk=\x07", "␛]52;c;aGk=␇"),
         ("a\rb\x00\x7f", "a␍b␀␡"),
         ("\x9b2J\x85", "\\x9b2J\\x85"),

@@ -256,12 +256,6 @@ def test_an_error_names_the_file_and_what_was_expected(
     assert message in refused(capsys, "--data", "my.jsonl", "--model", "model", *more)
 
 
-def test_a_given_name_of_a_field_comes_first(folder: Path) -> None:
-    write(folder / "my.jsonl", [{"ask": "No", "chat": "How many?", "seven": 7}])
-    given = ["--data", "my.jsonl", "--model", "model", "--field", "question=chat", "--field", "answer=seven"]
-    assert init(*given).datasets["train"].fields == {"question": "chat", "answer": "seven"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
