@@ -33,14 +33,6 @@ def _layout(**blocks: Any) -> Layout:
     return Layout(load_config(config | blocks))
 
 
-def test_policies_and_segments_are_named_in_order() -> None:
-    layout = _layout(methods={"grpo": {"rollout_on": "all"}})
-    assert [str(policy) for policy in layout.policies()] == [
-        "base", "grpo-s1/step4", "grpo-s1/step8", "grpo-s2/step4", "grpo-s2/step8"
-    ]  # fmt: skip
-    assert [end.step for end in layout.segments()] == [2, 4, 6, 8] * 2
-
-
 def test_a_method_that_names_its_steps_ends_there_and_is_evaluated_there() -> None:
     layout = _layout(methods={"grpo": {"rollout_on": "all", "steps": 10}, "exp_only": {}})
     assert [str(policy) for policy in layout.policies() if policy.seed == 1] == [
