@@ -26,8 +26,6 @@ from dphrl.scoring.workers.pool import Pool, PooledScorer
 _GRACE_SECONDS: Final = 0.8
 _WORDS: Final = re.compile("[A-Za-z][^\\\\]*")
 _DOLLAR: Final = re.compile(r"\\?\$")
-# Answers that say nothing; no gold that the audit knows is one of them.
-_CONSTANTS: Final = ("0=1", "x=x", r"\phantom{1}")
 
 
 class MathScorer(PooledScorer):
@@ -79,29 +77,23 @@ class MathScorer(PooledScorer):
         return self._score(responses, ground_truths, judge)
 
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
-        r"""Each gold, put in a \boxed{}, compared with itself, and with constants that answer nothing.
+        r"""Each gold, put in a \boxed{}, compared with itself.
 
-        Verdicts and reasons: ("gold_error", "unrunnable") where it is not correct against itself; else "correct" with
-        `constant`, a constant is right; `text-only`, only the same text is right; or None.
+        Verdicts and reasons: ("gold_error", "unrunnable") where it is not correct; else "correct" with `text-only`, only
+        the same text is right, or None.
         """
         golds = [_gold(index, truth) for index, truth in enumerate(ground_truths)]
         verdicts = self.score([f"\\boxed{{{gold.text}}}" for gold in golds], ground_truths)
-        probes = [
-            _Comparison(gold, constant, constant, prose=False)
+        # The reply to any other answer says whether the gold has a value.
+        others = [
+            _Comparison(gold, "0=1", "0=1", prose=False)
             for gold, verdict in zip(golds, verdicts, strict=True)
             if verdict.correct and self._comparison == "rules" and any(member.plain is None for member in gold.members)
-            for constant in _CONSTANTS
         ]
-        reached, text_only = set[_Gold](), set[_Gold]()
-        for probe, reply in self._replies(probes).items():
-            if reply.get("equal"):
-                reached.add(probe.gold)
-            if reply.get("gold_value") is False:
-                text_only.add(probe.gold)
+        replies = self._replies(others).items()
+        text_only = {other.gold for other, reply in replies if reply.get("gold_value") is False}
         return [
-            ("correct", "constant" if gold in reached else "text-only" if gold in text_only else None)
-            if verdict.correct
-            else ("gold_error", "unrunnable")
+            ("correct", "text-only" if gold in text_only else None) if verdict.correct else ("gold_error", "unrunnable")
             for gold, verdict in zip(golds, verdicts, strict=True)
         ]
 

@@ -30,13 +30,14 @@ _ENVIRONMENT: Final = {
     # SQLite's modifier 'localtime' is the same on every machine.
     "TZ": "UTC0",
 }
-_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
+# SIGBUS: a file of Python or of a library is lost. A worker maps no other, so no answer can ask for this signal.
+_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGBUS})
 
 
 class WorkerLost(Exception):
     """A worker ended: `late` if this process killed it at the deadline, else by `signal` (0: by itself).
 
-    `outside`: another process killed it, such as a user, a batch system, or the kernel when memory ran out.
+    `outside`: no answer did it but a user, a batch system, or the kernel when memory ran out or a file was lost.
     """
 
     def __init__(self, late: bool, returncode: int | None, stderr: str) -> None:
