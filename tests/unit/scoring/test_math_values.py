@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from dphrl.scoring import MathScorer
-from dphrl.scoring.math.answers import bases, clean, final_answer, normal_form, without_base
+from dphrl.scoring.math.answers import clean, final_answer, normal_form
 from dphrl.scoring.math.members import members
+from dphrl.scoring.math.units import Quantity, quantity
 
 NINES = "9" * 1990
 
@@ -30,29 +31,23 @@ def judged(scorer: MathScorer, answer: str, gold: str, box: bool = True) -> str:
 
 
 @pytest.mark.parametrize(
-    ("form", "expected"),
+    ("text", "expected"),
     [
-        ("2516_8", ("2516", 8)),
-        ("-37_{8}", ("-37", 8)),
-        (r"11.01_{\text{two}}", ("11.01", 2)),
-        ("(2516)_{(8)}", ("2516", 8)),
-        ("A1_{16}", ("A1", 16)),
-        ("A1_{10}", ("A1_{10}", None)),
-        ("5C_2", ("5C_2", None)),
-        ("x_1", ("x_1", None)),
-        ("A_{16}", ("A_{16}", None)),
-        ("7_1", ("7_1", None)),
-        ("7_{99}", ("7_{99}", None)),
-        ("7", ("7", None)),
+        ("2516_8", Quantity("2516", "base 8")),
+        ("-37_{8}", Quantity("-37", "base 8")),
+        (r"11.01_{\text{two}}", Quantity("11.01", "base 2")),
+        ("(2516)_{(8)}", Quantity("2516", "base 8")),
+        ("A1_{16}", Quantity(r"\text{digits A1}", "base 16")),
+        ("A1_{10}", Quantity("A1_{10}")),
+        ("5C_2", Quantity("5C_2")),
+        ("A_{16}", Quantity("A_{16}")),
+        (r"\log_28+\log_{10}5+\sum^5_2x_{10}+C_5^2", Quantity(r"\log_28+\log_{10}5+\sum^5_2x_{10}+C_5^2")),
+        ("7_1", Quantity("7_1", refused="7_")),
+        ("7_{99}", Quantity("7_{99}", refused="7_")),
     ],
 )
-def test_a_number_has_digits_and_a_base(form: str, expected: tuple[str, int | None]) -> None:
-    assert without_base(form) == expected
-
-
-def test_exponents_and_indices_are_no_bases() -> None:
-    assert bases(r"\log_28+\log_{10}5+\sum^5_2x_{10}+C_5^2+\int^3_2t") == []
-    assert bases(r"12_6+1101_{\text{two}}=x") == [2, 6]
+def test_a_base_is_the_unit_of_a_number_and_another_index_is_refused(text: str, expected: Quantity) -> None:
+    assert quantity(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,7 +70,6 @@ def test_exponents_and_indices_are_no_bases() -> None:
         ("13_6, 12_5", "12_5, 13_6", "correct"),
         ("12_6, 13_5", "12_5, 13_6", "wrong"),
         ("4_5+1", "4_6+1", "wrong"),
-        ("1+4_6", "4_6+1", "correct"),
         ("10C_2", "45", "wrong"),
         (r"\log_2 8", "3", "correct"),
     ],

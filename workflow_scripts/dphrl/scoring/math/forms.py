@@ -7,8 +7,6 @@ import re
 import unicodedata
 from typing import Final
 
-from dphrl.data.latex import split_at_commas
-
 DEGREE: Final = "\u00b0"
 
 _SIGNS: Final = str.maketrans(
@@ -48,43 +46,42 @@ _PERIOD: Final = re.compile(r"(?<![\d.])(\d{1,40})\.(\d{0,40})\\(?:overline|bar|
 _SPACED_THOUSANDS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})++(?![\d ])")
 _SEMIFACTORIAL: Final = re.compile(r"(?<![\d.])(\d{1,2})!!(?!!)")
 _FRACTION_OF_UNITS: Final = (
-    r"([\d})](?:\s|~|\\[ ,;:])*)\\frac\s*\{\s*\\(?:text|mathrm)\s*\{([^{}\d]*)\}\s*\}"
-    r"\s*\{\s*\\(?:text|mathrm)\s*\{([^{}\d]*)\}\s*((?:\^\{?-?\d\}?)?)\s*\}"
+    r"([\d})]\s*)\\frac\s*\{\s*\\text\s*\{([^{}\d]*)\}\s*\}"
+    r"\s*\{\s*\\text\s*\{([^{}\d]*)\}\s*((?:\^\{?-?\d\}?)?)\s*\}"
 )
 # `\\textbf{(B) }7`: the choice becomes the name of the value.
 _CHOICE_AND_VALUE: Final = (
-    r"^\s*(?:\\(?:text|textbf|textrm|mathbf|mathrm)\s*\{\s*\(?([A-J])\)\s*\}(?:\s|~|\\[ ,;:]|\\q?quad)*|"
-    r"\(([A-J])\)(?:\s|~|\\[ ,;:]|\\q?quad)+)(?=-?[\d.]|\\(?:frac|sqrt))"
+    r"^\s*(?:\\text\s*\{\s*\(?([A-J])\)\s*\}\s*|\(([A-J])\)\s+)(?=-?[\d.]|\\(?:frac|sqrt)|[a-z]\s*=)"
 )
 _COMMAND: Final = re.compile(r"\\[A-Za-z]+")
+_WORD: Final = re.compile("[A-Za-z]+")
 _GREEK: Final = "alpha|beta|gamma|delta|theta|lambda|sigma|omega"
 _IN_PARENTHESES: Final = r"\s*\(((?:[^()]++|\([^()]*+\))++)\)"
 # `\\text{The answer is }5`: the words become the name of the value.
 _LABEL: Final = r"^\s*\\text\s*\{([^{}\d]*?[A-Za-z])(?:\s+(?:is|are|equals)\s*:?|\s*:)\s*\}\s*(?=[^\s=])"
 # `sec` is a second.
 _FUNCTIONS: Final = ("sin", "cos", "tan", "cot", "csc", "ln", "log")
-# `, k \\in \\mathbb{Z}` and `\\text{ for any integer }k` at the end.
-_EVERY_INTEGER: Final = re.compile(
-    r"(?:[,;(]|\\text\s*+\{\s*+,?+\s*+(?:for|where|with)(?=[\s}])(?:\s++(?:any|all|every))?+\s*+\}?)"
-    r"(?:\s|\\[ ,;:]|\\q?quad(?![a-z]))*+"
-    r"(?:([k-n])\s*+(?:\\in\s*+(?:\\mathbb\s*+\{?\s*+)?Z(?![A-Za-z])|(?:\\text\s*+\{)?\s*+is an(?:y)? integer)|"
-    r"(?:\\text\s*+\{\s*+)?(?:for )?(?:any )?integers?\s*+\}?\s*+([k-n]))(?:[\s}).]|\\[ ,;:])*+$"
+# A last part of nothing but words and letters: `, k \\in \\mathbb{Z}`, `\\text{ for all real numbers } x`.
+_LAST_WORDS: Final = re.compile(
+    r"(?:[,;(]|\\text\s*\{|\\forall|(?<![A-Za-z])for(?![A-Za-z]))(?:[A-Za-z\s{},;]|\\(?![{}]))*+\)?\.?\s*$"
 )
-# `\\text{ for all } x`, `\\forall x \\in \\mathbb{R}` and `, x \\in \\mathbb{R}` at the end.
-_REALS: Final = r"\s*\\in\s*\\mathbb\s*\{?R\}?"
-_EVERY_NUMBER: Final = re.compile(
-    r"(?:(?:\\forall|(?:\\text\s*\{\s*)?,?\s*(?<![A-Za-z])for (?:all|any|every|each|some)"
-    rf"(?: real| numbers?| constants?)*\s*\}}?)\s*([a-z])(?:{_REALS})?|"
-    rf",(?:\s|\\[ ,;:]|\\q?quad)*+([a-z]){_REALS})[\s}}).]*+$"
+_INTEGERS: Final = frozenset({"Z", "integer", "integers"})
+_NUMBERS: Final = _INTEGERS | {"R", "all", "any", "every", "each", "some", "forall"}
+_OTHER_WORDS: Final = frozenset(
+    {"for", "where", "with", "is", "an", "in", "text", "mathbb", "real", "number", "numbers", "constant", "constants"}
 )
-_FINITE_SET: Final = r"\\\{([^{}\\]*+(?:\\(?![{}]|cup|setminus)[^{}\\]*+|\{[^{}]*+\})*+)\\\}"
-_SETS: Final = re.compile(rf"^\s*{_FINITE_SET}(?:\s*\\(?:cup|setminus)\s*{_FINITE_SET})+\s*$")
-_SET: Final = re.compile(rf"(\\setminus)?\s*{_FINITE_SET}")
 _CASES: Final = re.compile(r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}")
 
 _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
     (needed, re.compile(pattern), replacement)
     for needed, pattern, replacement in (
+        # A comma that LaTeX does not space is no comma of a list.
+        ("", r"(?<=\d)(?:\{,\}|,\s*\\!\s*|\\,)(?=\d{3}(?!\d))", ""),
+        ("{,}", r"\{,\}", ","),
+        ("\\!", r"(?<!\s)\s*\\!\s*", ""),
+        ("\\", r"(?<!\\)\\(?:[,;:> ]|(?:q?quad|thinspace|enspace)(?![A-Za-z]))", " "),
+        ("~", r"(?<!\\)~", " "),
+        ("\\", r"\\(?:mbox|textbf|textrm|textit|textnormal|mathrm|mathit)(?=\s*\{)", r"\\text"),
         ("ig", r"\\[bB]igg?[lrm]?(?![A-Za-z])", ""),
         ("\\", r"\\(?:left|right)\s*\.|\\(?:left|right|middle)(?![A-Za-z])", ""),
         ("style", r"\\(?:display|text|script|scriptscript)style(?![A-Za-z])", ""),
@@ -95,7 +92,7 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("text", r"\\text\s*\{\s*[Aa]ll real(?:s| numbers)\s*\}", r"\\mathbb{R}"),
         ("text", r"(?<=\d)\^\s*\{\\text\{(?:st|nd|rd|th)\}\}", ""),
         ("mod", r"\\pmod\s*(?:\{([^{}]*)\}|(\w))|\(\s*\\(?:mod|text\s*\{\s*mod\s*\})\s*([^()]*)\)", r"\\pmod{\1\2\3}"),
-        ("{rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\mathrm{\1}"),
+        ("{rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\text{\1}"),
         ("color", r"\\color\s*\{[A-Za-z]*+\}", ""),
         ("frac", r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
         ("frac", r"\\frac\s*(?:(\d)|\{([^{}]*)\})\s*(?:(\d)|\{([^{}]*)\})", r"\\frac{\1\2}{\3\4}"),
@@ -136,7 +133,7 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         *(
             (
                 name,
-                rf"\\(?:text|mathrm|operatorname)\s*\{{\s*((?:arc)?{name})\s*\}}|"
+                rf"\\(?:text|operatorname)\s*\{{\s*((?:arc)?{name})\s*\}}|"
                 rf"(?<![A-Za-z\\])((?:arc)?{name})(?=\s*(?:[(\d{{\\|]|[a-z](?![A-Za-z])))",
                 r"\\\1\2 ",
             )
@@ -172,12 +169,7 @@ def usual(text: str) -> str:
         text = _PERIOD.sub(_periodic, text)
     if "!!" in text:
         text = _SEMIFACTORIAL.sub(_semifactorial, text)
-    if "Z" in text or "integer" in text:
-        text = _without_domain(text, _EVERY_INTEGER)
-    if "for " in text or "\\mathbb" in text or "\\forall" in text:
-        text = _without_domain(text, _EVERY_NUMBER)
-    if ("\\cup" in text or "\\setminus" in text) and _SETS.match(text):
-        text = _one_set(text)
+    text = _without_domain(text)
     if "\\begin" in text:
         text = _CASES.sub(lambda rows: rows[2].strip().replace("\\\\", ", ").replace("&", ""), text)
     return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text)
@@ -194,25 +186,19 @@ def _ascii(text: str) -> str:
     return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
 
 
-def _one_set(text: str) -> str:
-    r"""`\{1,3\} \cup \{2\}` as one set."""
-    members: dict[str, None] = {}
-    for less, listed in _SET.findall(text):
-        for member in filter(None, map(str.strip, split_at_commas(listed))):
-            if less:
-                members.pop(member, None)
-            else:
-                members[member] = None
-    return f"\\{{{','.join(members)}\\}}"
+def _without_domain(text: str) -> str:
+    r"""`\frac{\pi}{4}+k\pi, k \in \mathbb{Z}` without its last part, which a text may leave out.
 
-
-def _without_domain(text: str, pattern: re.Pattern[str]) -> str:
-    r"""`\frac{\pi}{4}+k\pi, k \in \mathbb{Z}` without its last part, which a text may leave out."""
-    domain = pattern.search(text)
-    if domain is None:
+    The part says that letters of the value are any real numbers, or k, l, m and n any integers.
+    """
+    part = _LAST_WORDS.search(text)
+    words = frozenset(_WORD.findall(part[0])) if part else frozenset[str]()
+    letters = words - _NUMBERS - _OTHER_WORDS
+    if part is None or not letters or words.isdisjoint(_NUMBERS):
         return text
-    value = text[: domain.start()].rstrip().removesuffix("\\")
-    return value if (domain[1] or domain[2]) in _COMMAND.sub("", value) else text
+    value = text[: part.start()].rstrip()
+    allowed = frozenset("klmn" if words & _INTEGERS else "abcdefghijklmnopqrstuvwxyz")
+    return value if letters <= allowed & frozenset(_COMMAND.sub("", value)) else text
 
 
 def _vulgar(match: re.Match[str]) -> str:

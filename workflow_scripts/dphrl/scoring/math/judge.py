@@ -15,6 +15,7 @@ from dphrl.scoring.math.objections import chooses, objection
 from dphrl.scoring.math.relations import symbols
 
 _IN: Final = re.compile(r"\\in(?![A-Za-z])")
+_OPERATION: Final = re.compile(r"\\(?:cup|cap|setminus)(?![A-Za-z])")
 
 
 class Judge:
@@ -137,11 +138,12 @@ class Judge:
     def _sets(self) -> bool:
         r"""Lists of unequal length: `x<1 \text{ or } x>2` is a set, `1,2` is not the interval `1<x<2`."""
         sets = [text.count("\\{") for text in self._texts]
-        if any(map(is_set, self._texts)) and sets[0] != sets[1]:
-            return self._refused("brackets")
-        # The library reads `1,2` as an interval.
-        if False in map(_is_interval, (self._golds, self._answers)):
-            return self._refused("count")
+        if not any(map(_OPERATION.search, self._texts)):
+            if any(map(is_set, self._texts)) and sets[0] != sets[1]:
+                return self._refused("brackets")
+            # The library reads `1,2` as an interval.
+            if False in map(_is_interval, (self._golds, self._answers)):
+                return self._refused("count")
         return self._same_sets(self._golds, self._answers, self._texts) or self._refused("count")
 
     def _same_sets(self, golds: list[Member], answers: list[Member], texts: tuple[str, str]) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 # Words, names of sets and the exponent of `1E5` are no letters of an expression.
 _TOKEN: Final = re.compile(
-    r"\\(?:text|mbox|textbf|textrm|mathrm|operatorname)\s*\{[^{}]{2,}\}|\\mathbb\s*\{?[A-Z]\}?|[A-Z]?[a-z]{3,}|"
+    r"\\(?:text|operatorname)\s*\{[^{}]{2,}\}|\\mathbb\s*\{?[A-Z]\}?|[A-Z]?[a-z]{3,}|"
     r"(?<=\d)E(?=[-+\d])|(?P<greek>\\(?:[Gg]amma|[Dd]elta|[Tt]heta|[Ll]ambda|[Xx]i|[Pp]i|[Ss]igma|[Pp]hi|[Pp]si|[Oo]mega))"
     r"(?![A-Za-z])|\\[A-Za-z]+|(?P<latin>[A-Za-z])"
 )

@@ -18,9 +18,7 @@ _LETTER: Final = (
     r"(?:[A-Za-z]|\\(?:alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|lambda|mu|nu|xi|rho|sigma|tau|phi|"
     r"varphi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Sigma|Phi|Psi|Omega|ell)(?![A-Za-z]))"
 )
-_ACCENT: Final = (
-    r"\\(?:vec|bar|hat|overline|overrightarrow|tilde|widehat|mathbb|mathcal|mathbf|text|mathrm|operatorname)"
-)
+_ACCENT: Final = r"\\(?:vec|bar|hat|overline|overrightarrow|tilde|widehat|mathbb|text|operatorname)"
 _SCRIPTS: Final = (
     r"(?:\s*(?:_|\^(?=\s*\{?\s*(?:-\s*\d|\\prime|\*|'|\()))\s*(?:\{[^{}]*+\}|[A-Za-z0-9*]|\\[A-Za-z]+))*+\s*'*"
 )
@@ -33,14 +31,14 @@ _NAME: Final = re.compile(
     rf"\\mathbb\{{[A-Z]\}}\s*(?:\[.*\]|{_ANY})|E\s*\[.*\])\s*",
     re.DOTALL,
 )
-_SYMBOL: Final = re.compile(rf"\\(?:text|mathrm)\s*\{{[^{{}}]*\}}|{_LETTER}|\\[A-Za-z]+")
+_SYMBOL: Final = re.compile(rf"\\text\s*\{{[^{{}}]*\}}|{_LETTER}|\\[A-Za-z]+")
 _CONSTANTS: Final = frozenset({"e", "i"})
 _ARGUMENT: Final = re.compile(rf"\s*(?:{_SIMPLE}|\\text\s*\{{[^{{}}]*\}}|[A-Z]+)\s*(?P<argument>[(\[|].*)", re.DOTALL)
-_WORD: Final = re.compile(r"\\(?:text|mathrm|operatorname)")
+_WORD: Final = re.compile(r"\\(?:text|operatorname)")
 _CHOICE: Final = re.compile(r"\\text\{choice[A-J]\}")
-_NAME_WORDS: Final = re.compile(r"\\(?:text|mathrm|operatorname)\s*\{([^{}]*)\}|\\(max|min)(?![A-Za-z])")
+_NAME_WORDS: Final = re.compile(r"\\(?:text|operatorname)\s*\{([^{}]*)\}|\\(max|min)(?![A-Za-z])")
 _SAY_NOTHING: Final = frozenset({"the", "answer", "final", "value", "total", "result", "solution", "of", "is", "my"})
-_LETTERS_IN_TEXT: Final = re.compile(r"\\(?:text|mathrm)\{([A-Z]{1,3})\}")
+_LETTERS_IN_TEXT: Final = re.compile(r"\\text\{([A-Z]{1,3})\}")
 _NAME_PARTS: Final = re.compile(rf"m?\s*\\angle|({_LETTER}|\d|-)|\\[A-Za-z]+")
 _ONE_LETTER: Final = re.compile(rf"{_LETTER}(?:\s*_\s*(?:\{{[^{{}}]*\}}|\w))?")
 _WORD_FUNCTION: Final = re.compile(r"(?<![A-Za-z\\])(?:abs|sqrt|sin|cos|tan|log|ln|exp)(?=\s*\()")

@@ -13,7 +13,6 @@ from dphrl.scoring.math.answers import (
     MAX_CHARACTERS,
     MAX_RESPONSE,
     clean,
-    expand_exponents,
     final_answer,
     gold_answer,
     normal_form,
@@ -79,8 +78,8 @@ class MathScorer(PooledScorer):
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
         r"""Each gold, put in a \boxed{}, compared with itself.
 
-        Verdicts and reasons: ("gold_error", "unrunnable") where it is not correct; else "correct" with `text-only`, only
-        the same text is right, or None.
+        Verdicts and reasons: ("gold_error", "unrunnable") where it is not correct; else "correct", with `text-only` where
+        only the same text is right, or None.
         """
         golds = [_gold(index, truth) for index, truth in enumerate(ground_truths)]
         verdicts = self.score([f"\\boxed{{{gold.text}}}" for gold in golds], ground_truths)
@@ -88,7 +87,9 @@ class MathScorer(PooledScorer):
         others = [
             _Comparison(gold, "0=1", "0=1", prose=False)
             for gold, verdict in zip(golds, verdicts, strict=True)
-            if verdict.correct and self._comparison == "rules" and any(member.plain is None for member in gold.members)
+            if verdict.correct
+            and self._comparison == "rules"
+            and any(member.decimal is None for member in gold.members)
         ]
         replies = self._replies(others).items()
         text_only = {other.gold for other, reply in replies if reply.get("gold_value") is False}
@@ -218,8 +219,4 @@ def _judge(response: str, mode: str, gold: _Gold, published: bool) -> Verdict | 
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
     if decided is False and not prose:
         return _wrong(extracted, listed, None if len(gold.members) == len(listed) else "count")
-    if expand_exponents(extracted if prose else text) is None:
-        # math-verify takes 1e999999999 for 1.
-        detail = "a power of ten that is out of range"
-        return Verdict("wrong", False, 0.0, extracted, answer_class(listed), detail=detail)
     return _Comparison(gold, extracted, extracted if prose else text, prose)
