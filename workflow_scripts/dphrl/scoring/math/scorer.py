@@ -78,7 +78,7 @@ class MathScorer(PooledScorer):
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
         r"""Each gold, put in a \boxed{}, compared with itself.
 
-        Verdicts and reasons: ("gold_error", "unrunnable") where it is not correct; else "correct", with `text-only` where
+        Verdicts and reasons: ("gold_error", "unrunnable") where it is not correct; else "correct", with `text-only` if
         only the same text is right, or None.
         """
         golds = [_gold(index, truth) for index, truth in enumerate(ground_truths)]
