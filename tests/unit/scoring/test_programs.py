@@ -47,10 +47,6 @@ ONE_PROGRAM = {
         "SELECT a, count(*) FROM t GROUP BY a ORDER BY count(*) DESC",
         "SELECT a, COUNT(*) AS n FROM t GROUP BY a ORDER BY n DESC",
     ],
-    "names of output columns of a compound": [
-        "SELECT a AS x FROM t UNION SELECT b FROM u ORDER BY x",
-        "SELECT a AS y FROM t UNION SELECT b AS z FROM u ORDER BY y",
-    ],
     "names of common table expressions": [
         "WITH s AS (SELECT a FROM t) SELECT a FROM s",
         "WITH t9 AS (SELECT a FROM t) SELECT x.a FROM t9 AS x",

@@ -33,10 +33,9 @@ _PRECISE: Final = re.compile(r"\s*-?(?=(?:\.?\d){3})\d*\.\d+\D*")
 
 @dataclass(frozen=True)
 class Member:
-    """One of the values that an answer lists; `text` is clean, `listed` says that there are others."""
+    """One of the values that an answer lists; `text` is clean."""
 
     text: str
-    listed: bool = False
 
     @cached_property
     def decimal(self) -> Fraction | None:
@@ -113,7 +112,7 @@ class Member:
         if text[:1] not in ("(", "[") or text[-1:] not in (")", "]") or 0 in depth[:-1] or depth[-1]:
             return []
         parts = split_at_commas(text[1:-1])
-        return [Member(part.strip(), True) for part in parts] if len(parts) > 1 else []
+        return [Member(part.strip()) for part in parts] if len(parts) > 1 else []
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -159,8 +158,7 @@ def members(text: str) -> list[Member]:
     text = _SEPARATOR.sub(",", text).strip()
     inside = _inside_of_braces(text)
     parts = [part for part in map(str.strip, split_at_commas(inside or text)) if normal_form(part)]
-    parts = [value for part in parts for value in _both_signs(part)]
-    return [Member(part, len(parts) > 1) for part in parts]
+    return [Member(value) for part in parts for value in _both_signs(part)]
 
 
 def _both_signs(part: str) -> list[str]:

@@ -147,24 +147,11 @@ def _query(node: exp.Expr, scope: _Scope, named: bool) -> str:
 
 
 def _compound(node: exp.SetOperation, scope: _Scope, named: bool) -> str:
+    # ORDER BY names output columns of the branches.
+    named = named or node.args.get("order") is not None
     sides = [_query(side, scope, named) for side in (node.left, node.right)]
     rest = _arguments(node, scope, without=("this", "expression", "order", "with_"))
-    return f"({' '.join([*sides, rest])}{_order(node, scope, _positions(node))})"
-
-
-def _positions(node: exp.SetOperation) -> dict[str, str]:
-    """The output column of each name under ORDER BY: of the first branch with such an alias, else such a column."""
-    positions: dict[str, str] = {}
-    waiting: list[exp.Expr] = [node]
-    while waiting:
-        branch = waiting.pop()
-        if isinstance(branch, exp.SetOperation):
-            waiting += (branch.right, branch.left)
-            continue
-        outputs = enumerate(branch.expressions)
-        for number, output in sorted(outputs, key=lambda item: not isinstance(item[1], exp.Alias)):
-            positions.setdefault(output.alias_or_name.lower(), f"output {number}")
-    return positions
+    return f"({' '.join([*sides, rest])}{_order(node, scope, {})})"
 
 
 def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
@@ -223,23 +210,16 @@ def _output(column: exp.Expr, scope: _Scope) -> tuple[str | None, str]:
     return None, _form(column, scope)
 
 
-def _aliases(node: exp.Select) -> dict[str, exp.Expr]:
-    """The values of the output columns' aliases; of equal aliases, the first counts."""
-    return {column.alias.lower(): column.this for column in reversed(node.expressions) if isinstance(column, exp.Alias)}
-
-
 def _kept_aliases(node: exp.Select, named: bool) -> frozenset[str]:
-    """The aliases that clauses other than a plain ORDER BY term may refer to; without a schema this is not certain."""
-    values = _aliases(node)
+    """The aliases that expressions other than plain ORDER BY terms may refer to; without a schema not certain."""
+    values = {column.alias.lower(): column.this for column in node.expressions if isinstance(column, exp.Alias)}
     aliases = {name for name in values if not isinstance(values[name], exp.Column) or values[name].name.lower() != name}
     if named or not aliases:
         return frozenset(aliases)
-    clauses = [node.args.get(key) for key in ("where", "group", "having")]
-    clauses += [*(node.args.get("joins") or []), *(node.args.get("windows") or [])]
-    if node.args.get("order"):
-        clauses += [term for term in node.args["order"].expressions if not isinstance(term.this, exp.Column)]
-    columns = (column for clause in clauses if clause for column in clause.find_all(exp.Column))
-    return frozenset(aliases & {column.name.lower() for column in columns if not column.table})
+    order = node.args["order"].expressions if node.args.get("order") else ()
+    plain = {id(term.this) for term in order}
+    columns = (column for column in node.find_all(exp.Column) if not column.table and id(column) not in plain)
+    return frozenset(aliases & {column.name.lower() for column in columns})
 
 
 def _order(node: exp.Expr, scope: _Scope, aliases: Mapping[str, str]) -> str:
