@@ -178,9 +178,11 @@ def test_a_function_that_sqlglot_reads_as_an_operator_has_no_class() -> None:
         "SELECT name FROM s WHERE score = 9 IN (1, 2)",
         "SELECT 1.5 <= -1 NOT GLOB 2",
         "SELECT a FROM t WHERE +a = '2'",
+        "SELECT value FROM json_each('[1]')",
+        "SELECT 1 FROM t JOIN (u JOIN v)",
     ],
 )
-def test_what_sqlite_reads_otherwise_than_sqlglot_has_no_class(query: str) -> None:
+def test_what_sqlite_reads_otherwise_or_no_table_has_no_class(query: str) -> None:
     assert program_class(query) is None
     assert program_class("SELECT 1.5e+3, '+' FROM t -- +") is not None
 
@@ -242,7 +244,7 @@ def test_what_sqlite_refuses_has_no_class(refused: str, alike: str) -> None:
     "sql",
     [
         "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT n FROM c -- three",
-        "/* rows */ SELECT name FROM temp.sqlite_master, json_each('[1]') WHERE name IN (SELECT lost(a) FROM gone)",
+        "/* rows */ SELECT name FROM temp.sqlite_master WHERE name IN (SELECT lost(a) FROM gone)",
         "SELECT rank() OVER (PARTITION BY a ORDER BY b) FROM main.t NATURAL JOIN u",
     ],
 )

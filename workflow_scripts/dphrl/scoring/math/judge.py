@@ -4,18 +4,27 @@ Only worker processes import this module.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Final
 
 from dphrl.scoring.math import algebra
-from dphrl.scoring.math.letters import capitals_renamed
 from dphrl.scoring.math.members import AND, Member, is_near, is_set, members, one_to_one
 from dphrl.scoring.math.objections import chooses, objection
 from dphrl.scoring.math.relations import symbols
 
 _IN: Final = re.compile(r"\\in(?![A-Za-z])")
 _OPERATION: Final = re.compile(r"\\(?:cup|cap|setminus)(?![A-Za-z])")
+
+# Words, names of sets and the exponent of `1E5` are no letters of an expression.
+_TOKEN: Final = re.compile(
+    r"\\(?:text|operatorname)\s*\{[^{}]{2,}\}|\\mathbb\s*\{?[A-Z]\}?|[A-Z]?[a-z]{3,}|"
+    r"(?<=\d)E(?=[-+\d])|(?P<greek>\\(?:[Gg]amma|[Dd]elta|[Tt]heta|[Ll]ambda|[Xx]i|[Pp]i|[Ss]igma|[Pp]hi|[Pp]si|[Oo]mega))"
+    r"(?![A-Za-z])|\\[A-Za-z]+|(?P<latin>[A-Za-z])"
+)
+# Neither constants nor functions of the library.
+_UNUSED: Final = "qhjkuvwyzpoabcglmnrstx"
 
 
 class Judge:
@@ -24,7 +33,7 @@ class Judge:
     def __init__(self, gold: str, answer: str, tolerance: float | None) -> None:
         self._texts = gold, answer
         self._golds, self._answers = members(gold), members(answer)
-        self._renamed = capitals_renamed(self._texts)
+        self._renamed = _capitals_renamed(self._texts)
         self._tolerance = tolerance
         self.rule: str | None = None
 
@@ -174,3 +183,12 @@ def _is_interval(listed: list[Member]) -> bool | None:
 
 def _symbols(listed: list[Member]) -> frozenset[str]:
     return frozenset[str]().union(*(symbols(member.text) for member in listed))
+
+
+def _capitals_renamed(texts: Sequence[str]) -> Callable[[str], str]:
+    """Renames each capital that meets its small letter in the texts to a letter that none of them has; `i` is `I`."""
+    letters = {token[0] for text in texts for token in _TOKEN.finditer(text) if token.lastgroup}
+    both = sorted(letter for letter in letters if letter.lower() in letters - {letter} and letter != "I")
+    unused = [letter for letter in _UNUSED if letters.isdisjoint((letter, letter.upper()))]
+    names = {capital: f" {name} " if len(capital) > 1 else name for capital, name in zip(both, unused, strict=False)}
+    return lambda text: _TOKEN.sub(lambda token: names.get(token[0], token[0]), text) if names else text

@@ -36,26 +36,23 @@ class _Scope:
     kept: frozenset[str] = frozenset()
 
 
-class _UnnamedSourceError(ValueError):
-    """A FROM clause contains other sources than tables and subqueries, or only joins."""
+class UnnamedSourceError(ValueError):
+    """A FROM clause has other sources than tables and subqueries: a table-valued function, nested or only joins."""
 
 
 def canonical_form(query: exp.Query) -> str:
-    """The canonical text of a query's syntax tree; with table-valued functions or nested joins, names stay as written.
+    """The canonical text of a query's syntax tree.
 
-    Raises RecursionError where the query is nested too deeply.
+    Raises UnnamedSourceError, and RecursionError where the query is nested too deeply.
     """
-    try:
-        return _query(query, _Scope(), named=False)
-    except _UnnamedSourceError:
-        return _form(query, None)
+    return _query(query, _Scope(), named=False)
 
 
-def _form(node: exp.Expr, scope: _Scope | None) -> str:
+def _form(node: exp.Expr, scope: _Scope) -> str:
     match node:
         case exp.Paren():
             return _form(node.this, scope)
-        case exp.Select() | exp.SetOperation() if scope is not None:
+        case exp.Select() | exp.SetOperation():
             return _query(node, scope, named=False)
         case exp.And() | exp.Or() | exp.EQ() | exp.NEQ():
             operands = _operands(type(node), node) if isinstance(node, exp.Connector) else node.iter_expressions()
@@ -68,17 +65,17 @@ def _form(node: exp.Expr, scope: _Scope | None) -> str:
             return f"({node.name.lower()} {_value(node.expressions, scope)})"
         case exp.Column() if isinstance(node.this, exp.Identifier | exp.Star):
             return _column(node, scope)
-        case exp.Table() if scope is not None:
+        case exp.Table():
             return _table(node, scope)
     return _arguments(node, scope)
 
 
-def _arguments(node: exp.Expr, scope: _Scope | None, without: Iterable[str] = ()) -> str:
+def _arguments(node: exp.Expr, scope: _Scope, without: Iterable[str] = ()) -> str:
     arguments = ((key, value) for key, value in sorted(node.args.items()) if value and key not in without)
     return f"({type(node).__name__}{''.join(f' {key}={_value(value, scope)}' for key, value in arguments)})"
 
 
-def _value(value: Any, scope: _Scope | None) -> str:
+def _value(value: Any, scope: _Scope) -> str:
     if isinstance(value, exp.Expr):
         return _form(value, scope)
     if isinstance(value, list):
@@ -109,22 +106,22 @@ def _operands(connective: type[exp.Expr], node: exp.Expr) -> Iterator[exp.Expr]:
             yield operand
 
 
-def _column(node: exp.Column, scope: _Scope | None) -> str:
+def _column(node: exp.Column, scope: _Scope) -> str:
     """A column; an unqualified one in double quotes may be a string, so its spelling is kept."""
     name, table = node.name.lower(), node.table.lower()
     if not table and node.this.args.get("quoted"):
         return f"(Quoted {json.dumps(node.name)})"
     column = "(Star)" if isinstance(node.this, exp.Star) else json.dumps(name)
-    if not table or (scope is not None and table == scope.sole and name not in scope.kept):
+    if not table or (table == scope.sole and name not in scope.kept):
         return column
-    if scope is not None and not node.args.get("db"):
+    if not node.args.get("db"):
         return f"{scope.sources.get(table, json.dumps(table))}.{column}"
     return _arguments(node, scope)
 
 
 def _table(node: exp.Table, scope: _Scope) -> str:
     if not isinstance(node.this, exp.Identifier) or node.args.get("joins"):
-        raise _UnnamedSourceError
+        raise UnnamedSourceError
     canonical = None if node.args.get("db") else scope.tables.get(node.name.lower())
     return canonical or _arguments(node, scope, without=("alias",))
 
@@ -142,7 +139,7 @@ def _query(node: exp.Expr, scope: _Scope, named: bool) -> str:
     elif isinstance(node, exp.SetOperation):
         parts.append(_compound(node, scope, named))
     else:
-        raise _UnnamedSourceError
+        raise UnnamedSourceError
     return f"(With {' '.join(parts)})" if ctes else parts[0]
 
 
@@ -158,7 +155,7 @@ def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
     joins = node.args.get("joins") or []
     start = [node.args["from_"]] if node.args.get("from_") else []
     if joins and not start:
-        raise _UnnamedSourceError
+        raise UnnamedSourceError
     sources = [(_source(part.this, scope), part.this.alias_or_name.lower()) for part in (*start, *joins)]
     inner = all(_is_inner(join) for join in joins)
     if inner and not any(isinstance(column, exp.Star) for column in node.expressions):
@@ -191,7 +188,7 @@ def _source(node: exp.Expr, scope: _Scope) -> str:
         return _table(node, scope)
     if isinstance(node, exp.Subquery) and not any(value for key, value in node.args.items() if key not in _NAMED):
         return _query(node.this, scope, named=True)
-    raise _UnnamedSourceError
+    raise UnnamedSourceError
 
 
 def _is_inner(join: exp.Join) -> bool:
