@@ -5,6 +5,7 @@ Nothing here computes: each rewriting replaces a text by another of about the sa
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import Final
 
 DEGREE: Final = "\u00b0"
@@ -32,19 +33,11 @@ _STYLED: Final = re.compile(
     rf"\\(?:boldsymbol|bm|mathbf|mathsf|mathcal|mathscr|mathnormal|underline|ensuremath|emph|"
     rf"(?:textcolor|color)\s*\{{[A-Za-z]*+\}}){_ARGUMENT}(?P<script>\s*[\^_])?"
 )
-_STYLES: Final = re.compile(
-    r"\\(?:boldsymbol|bm|mathbf|mathsf|mathcal|mathscr|mathnormal|underline|ensuremath|emph|textcolor|color)\b"
-)
 _NESTED_STYLES: Final = 4
 
-_DEGREES: Final = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])")
-_PRIMES: Final = re.compile(r"\^\s*(?:\\prime(?![a-z])|\{\s*((?:\\prime\s*|')+)\})")
 _FUNCTION_OF_DEGREES: Final = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])(?!\s*\^\s*\{?-)")
 _ANGLE: Final = re.compile(rf"(\d++(?:\.\d++)?|[a-z]){DEGREE}")
 
-_PERIOD: Final = re.compile(r"(?<![\d.])(\d{1,40})\.(\d{0,40})\\(?:overline|bar|dot)\s*(?:\{(\d{1,40})\}|(\d))(?!\d)")
-_SPACED_THOUSANDS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})++(?![\d ])")
-_SEMIFACTORIAL: Final = re.compile(r"(?<![\d.])(\d{1,2})!!(?!!)")
 _FRACTION_OF_UNITS: Final = (
     r"([\d})]\s*)\\frac\s*\{\s*\\text\s*\{([^{}\d]*)\}\s*\}"
     r"\s*\{\s*\\text\s*\{([^{}\d]*)\}\s*((?:\^\{?-?\d\}?)?)\s*\}"
@@ -60,19 +53,44 @@ _IN_PARENTHESES: Final = r"\s*\(((?:[^()]++|\([^()]*+\))++)\)"
 # `\\text{The answer is }5`: the words become the name of the value.
 _LABEL: Final = r"^\s*\\text\s*\{([^{}\d]*?[A-Za-z])(?:\s+(?:is|are|equals)\s*:?|\s*:)\s*\}\s*(?=[^\s=])"
 # `sec` is a second.
-_FUNCTIONS: Final = ("sin", "cos", "tan", "cot", "csc", "ln", "log")
+_FUNCTIONS: Final = "(?:arc)?(?:sin|cos|tan|cot|csc|ln|log)"
 # A last part of nothing but words and letters: `, k \\in \\mathbb{Z}`, `\\text{ for all real numbers } x`.
 _LAST_WORDS: Final = re.compile(
     r"(?:[,;(]|\\text\s*\{|\\forall|(?<![A-Za-z])for(?![A-Za-z]))(?:[A-Za-z\s{},;]|\\(?![{}]))*+\)?\.?\s*$"
 )
+_LONGEST_PART: Final = 100
 _INTEGERS: Final = frozenset({"Z", "integer", "integers"})
 _NUMBERS: Final = _INTEGERS | {"R", "all", "any", "every", "each", "some", "forall"}
 _OTHER_WORDS: Final = frozenset(
     {"for", "where", "with", "is", "an", "in", "text", "mathbb", "real", "number", "numbers", "constant", "constants"}
 )
-_CASES: Final = re.compile(r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}")
 
-_REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
+
+def _primes(marks: re.Match[str]) -> str:
+    written = marks[1] or "'"
+    return "'" * (written.count("prime") + written.count("'"))
+
+
+def _rows(environment: re.Match[str]) -> str:
+    return environment[2].strip().replace("\\\\", ", ").replace("&", "")
+
+
+def _periodic(match: re.Match[str]) -> str:
+    r"""0.1\overline{6} as (16 - 1)/90."""
+    whole, fixed, period = match[1], match[2], match[3] or match[4]
+    top = int(whole + fixed + period) - int(whole + fixed)
+    return f"\\frac{{{top}}}{{{'9' * len(period) + '0' * len(fixed)}}}"
+
+
+def _semifactorial(match: re.Match[str]) -> str:
+    """5!! by factorials; the library reads it as the factorial of a factorial."""
+    n = int(match[1])
+    half = (n + 1) // 2
+    return f"\\frac{{({n + 1})!}}{{2^{{{half}}}({half})!}}" if n % 2 else f"2^{{{half}}}({half})!"
+
+
+_Replacement = str | Callable[[re.Match[str]], str]
+_REWRITINGS: Final[list[tuple[str, re.Pattern[str], _Replacement]]] = [
     (needed, re.compile(pattern), replacement)
     for needed, pattern, replacement in (
         # A comma that LaTeX does not space is no comma of a list.
@@ -102,7 +120,6 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("C", r"(?<![A-Za-z\\_^])C\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", r"\\binom{\1}{\2}"),
         ("C", r"(?:\{\s*\}\s*)?(?:\^|_)\s*(?:\{(\d+)\}|(\d))\s*C\s*_\s*(?:\{(\d+)\}|(\d))", r"\\binom{\1\2}{\3\4}"),
         ("\\", r"\\(?:varnothing|oslash)(?![A-Za-z])|\\\{\s*\\\}", r"\\emptyset "),
-        ("per", r"(?<=[a-z])\s+per\s+(?=[a-z])", "/"),
         ("slant", r"\\([lg]eq)slant(?![A-Za-z])", r"\\\1"),
         ("brace", r"\\lbrace(?![A-Za-z])", r"\\{"),
         ("brace", r"\\rbrace(?![A-Za-z])", r"\\}"),
@@ -110,9 +127,8 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("bmod", r"\\bmod(?![A-Za-z])", r"\\mod"),
         ("lg", r"\\lg(?![A-Za-z])", r"\\log_{10}"),
         ("\\\\", r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]", r"\\\\"),
-        ("]", r"^\s*\]([^\[\](),]++,[^\[\](),]++)\[\s*$", r"(\1)"),
-        ("]", r"^\s*\]([^\[\](),]++,[^\[\](),]++)\]\s*$", r"(\1]"),
-        ("[", r"^\s*\[([^\[\](),]++,[^\[\](),]++)\[\s*$", r"[\1)"),
+        ("]", r"^\s*\](?=[^\[\](),]++,[^\[\](),]++[\[\]]\s*$)", "("),
+        ("[", r"^(\s*[\[(][^\[\](),]++,[^\[\](),]++)\[\s*$", r"\1)"),
         ("{", r"^\s*\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\\mid|\||:)([^{}:]*?\1[^{}:]*)\\\}\s*$", r"\2"),
         ("text", r"\\text\s*\{\s*(?:[Cc]hoice|[Oo]ption)\s+\(?([A-J])\)?\s*\}", r"\\text{\1}"),
         (")", _CHOICE_AND_VALUE, r"\\text{choice \1\2}="),
@@ -130,14 +146,11 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("a", rf"(?<![A-Za-z\\{{ ])({_GREEK})(?![A-Za-z])", r"\\\1 "),
         ("R", r"(\\mathbb\s*\{?R\}?)\s*-\s*(?=\\\{)", r"\1\\setminus "),
         ("log", r"\\log\s*_\s*(?:e|\{\s*e\s*\})(?![A-Za-z])", r"\\ln "),
-        *(
-            (
-                name,
-                rf"\\(?:text|operatorname)\s*\{{\s*((?:arc)?{name})\s*\}}|"
-                rf"(?<![A-Za-z\\])((?:arc)?{name})(?=\s*(?:[(\d{{\\|]|[a-z](?![A-Za-z])))",
-                r"\\\1\2 ",
-            )
-            for name in _FUNCTIONS
+        (
+            "",
+            rf"\\(?:text|operatorname)\s*\{{\s*({_FUNCTIONS})\s*\}}|"
+            rf"(?<![A-Za-z\\])({_FUNCTIONS})(?=\s*(?:[(\d{{\\|]|[a-z](?![A-Za-z])))",
+            r"\\\1\2 ",
         ),
         ("text", _LABEL, r"\\text{\1}="),
         ("mathbb ", r"\\mathbb\s+([A-Z])", r"\\mathbb{\1}"),
@@ -145,6 +158,12 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
         ("**", r"\*\*", "^"),
         ("frac", _FRACTION_OF_UNITS, r"\1\\text{\2/\3}\4"),
         ("", r"(?<=\d)(?:st|nd|rd|th)(?![A-Za-z])", ""),
+        ("\\", r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])", DEGREE),
+        ("prime", r"\^\s*(?:\\prime(?![a-z])|\{\s*((?:\\prime\s*|')+)\})", _primes),
+        (".", r"(?<![\d.])(\d{1,40})\.(\d{0,40})\\(?:overline|bar|dot)\s*(?:\{(\d{1,40})\}|(\d))(?!\d)", _periodic),
+        ("!!", r"(?<![\d.])(\d{1,2})!!(?!!)", _semifactorial),
+        ("\\begin", r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}", _rows),
+        (" ", r"(?<![\d.,])\d{1,3}(?: \d{3})++(?![\d ])", lambda number: number[0].replace(" ", "")),
     )
 ]  # fmt: skip
 
@@ -158,21 +177,9 @@ def usual(text: str) -> str:
     for needed, pattern, replacement in _REWRITINGS:
         if needed in text:
             text = pattern.sub(replacement, text)
-    text = _DEGREES.sub(DEGREE, text)
-    if "prime" in text:
-        text = _PRIMES.sub(
-            lambda marks: "'" * max(1, (marks[1] or "").count("prime") + (marks[1] or "").count("'")), text
-        )
     if DEGREE in text and _FUNCTION_OF_DEGREES.search(text):
         text = _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
-    if "." in text:
-        text = _PERIOD.sub(_periodic, text)
-    if "!!" in text:
-        text = _SEMIFACTORIAL.sub(_semifactorial, text)
-    text = _without_domain(text)
-    if "\\begin" in text:
-        text = _CASES.sub(lambda rows: rows[2].strip().replace("\\\\", ", ").replace("&", ""), text)
-    return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text)
+    return _without_domain(text)
 
 
 def _ascii(text: str) -> str:
@@ -191,7 +198,7 @@ def _without_domain(text: str) -> str:
 
     The part says that letters of the value are any real numbers, or k, l, m and n any integers.
     """
-    part = _LAST_WORDS.search(text)
+    part = _LAST_WORDS.search(text, max(0, len(text) - _LONGEST_PART))
     words = frozenset(_WORD.findall(part[0])) if part else frozenset[str]()
     letters = words - _NUMBERS - _OTHER_WORDS
     if part is None or not letters or words.isdisjoint(_NUMBERS):
@@ -208,8 +215,6 @@ def _vulgar(match: re.Match[str]) -> str:
 
 def _without_styles(text: str) -> str:
     """Bold, colour and the like are removed with their braces, which become parentheses before a script."""
-    if not _STYLES.search(text):
-        return text
 
     def content(match: re.Match[str]) -> str:
         inner, script = match[1], match["script"] or ""
@@ -222,17 +227,3 @@ def _without_styles(text: str) -> str:
         if not changes:
             break
     return text
-
-
-def _periodic(match: re.Match[str]) -> str:
-    r"""0.1\overline{6} as (16 - 1)/90."""
-    whole, fixed, period = match[1], match[2], match[3] or match[4]
-    top = int(whole + fixed + period) - int(whole + fixed)
-    return f"\\frac{{{top}}}{{{'9' * len(period) + '0' * len(fixed)}}}"
-
-
-def _semifactorial(match: re.Match[str]) -> str:
-    """5!! by factorials; the library reads it as the factorial of a factorial."""
-    n = int(match[1])
-    half = (n + 1) // 2
-    return f"\\frac{{({n + 1})!}}{{2^{{{half}}}({half})!}}" if n % 2 else f"2^{{{half}}}({half})!"
