@@ -48,10 +48,10 @@ _SEPARATORS: Final = re.compile(
 # Before a number math-verify expects a blank.
 _BEFORE_NUMBER: Final = re.compile(r"(?<!\d)([>:\"'≈|\]\u3000-\u9fff\uff1a])(?=[-+]?\d)")
 
-_DOLLAR: Final = re.compile(r"(?<!\\)\$")
 # Money in a sentence: `$5`, `$70,000 on the house`, `$20/hour`. In a formula an operator or a single letter follows.
-_AMOUNT: Final = re.compile(r"\d[\d,]*+(?:\.\d++)?(?:[.,;:!?)]*$|[.,;:!?)]*\s+\(?[A-Za-z]{2,}|/[A-Za-z]{2,})", re.ASCII)
-_BEFORE_FORMULA: Final = frozenset({"", " ", "\t", "(", ":", "="})
+_AMOUNT: Final = re.compile(
+    r"\$(\d[\d,]*+(?:\.\d++)?(?:[.,;:!?)]*$|[.,;:!?)]*\s+\(?[A-Za-z]{2,}|/[A-Za-z]{2,}))", re.ASCII
+)
 
 _DELIMITER: Final = re.compile(r"\$|(?<!\\)\\[()\[\]](?![a-z])")
 _NEXT_FORMULA: Final = re.compile(r"\$\s*\n\s*\$")
@@ -68,7 +68,6 @@ _NO_VALUE: Final = str.maketrans("", "", DEGREE + CURRENCY)
 
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _DECIMAL: Final = r"(?:\d++(?:\.\d*+)?|\.\d++)"
-_THOUSANDS: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 # Words, units and a name around it; in brackets and next to other numbers a comma may be one of a list.
 _ONLY_THOUSANDS: Final = re.compile(r"[^\d,()\[\]{}]*\d{1,3}(?:,\d{3})+(?:\.\d+)?(?:[^\d,]|(?<=\^)\d|(?<=\^\{)\d)*")
 _NUMBER: Final = re.compile(rf"([-+]?{_DECIMAL})(?:(?:[eE]|\\(?:times|cdot)10\^)(\{{[-+]?\d+\}}|[-+]?\d+))?")
@@ -145,18 +144,14 @@ def _boxes(response: str) -> str | None:
 
 
 def _close(line: str) -> str:
-    """A line whose `$` are in pairs, for math-verify; the last formula counts, so that an earlier `$` is left out."""
-    signs = [sign.start() for sign in _DOLLAR.finditer(line)]
-    if not signs:
-        return BASED.sub(lambda match: f"${match[0]}$", line)
-    if len(signs) % 2 == 0:
-        return line
-    before, after = line[: signs[-1]], line[signs[-1] + 1 :].rstrip(". ")
-    if _AMOUNT.match(line, signs[-1] + 1):
-        return before + line[signs[-1] + 1 :]
-    if after and before[-1:] in _BEFORE_FORMULA:
-        return f"{before}${after}$"
-    return line[: signs[0]] + line[signs[0] + 1 :]
+    """A line whose `$` are in pairs, for math-verify; an amount of money loses its sign, else a formula is closed."""
+    if line.count("$") % 2 == 0:
+        return line if "$" in line else BASED.sub(lambda match: f"${match[0]}$", line)
+    without, amounts = _AMOUNT.subn(r"\1", line, count=1)
+    if amounts:
+        return without
+    formula = line.rstrip(". ")
+    return line.replace("$", "", 1) if formula.endswith("$") else formula + "$"
 
 
 def clean(text: str) -> str:
@@ -203,8 +198,6 @@ def number(form: str) -> Fraction | None:
     A percent sign is ignored.
     """
     form = _PERCENT.sub("", form).rstrip(" \\")
-    if _THOUSANDS.fullmatch(form):
-        form = form.replace(",", "")
     plain = _NUMBER.fullmatch(form)
     if plain is not None:
         exponent = int((plain[2] or "0").strip("{}"))

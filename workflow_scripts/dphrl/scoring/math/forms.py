@@ -131,7 +131,7 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], _Replacement]]] = [
         ("[", r"^(\s*[\[(][^\[\](),]++,[^\[\](),]++)\[\s*$", r"\1)"),
         ("{", r"^\s*\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\\mid|\||:)([^{}:]*?\1[^{}:]*)\\\}\s*$", r"\2"),
         ("text", r"\\text\s*\{\s*(?:[Cc]hoice|[Oo]ption)\s+\(?([A-J])\)?\s*\}", r"\\text{\1}"),
-        (")", _CHOICE_AND_VALUE, r"\\text{choice \1\2}="),
+        (")", _CHOICE_AND_VALUE, r"\\text{choice\1\2}="),
         ("infinity", r"\\text\s*\{\s*infinity\s*\}|(?<![A-Za-z\\{ ])infinity(?![A-Za-z ])", r"\\infty "),
         ("oo", r"(?<![A-Za-z\\])oo(?![A-Za-z])", r"\\infty "),
         ("{or}", r"\{or\}", " or "),

@@ -14,7 +14,6 @@ from dphrl.scoring.math.members import AND, Member, is_near, is_set, members, on
 from dphrl.scoring.math.objections import chooses, objection
 from dphrl.scoring.math.relations import symbols
 
-_IN: Final = re.compile(r"\\in(?![A-Za-z])")
 _OPERATION: Final = re.compile(r"\\(?:cup|cap|setminus)(?![A-Za-z])")
 
 # Words, names of sets and the exponent of `1E5` are no letters of an expression.
@@ -151,7 +150,7 @@ class Judge:
             if any(map(is_set, self._texts)) and sets[0] != sets[1]:
                 return self._refused("brackets")
             # The library reads `1,2` as an interval.
-            if False in map(_is_interval, (self._golds, self._answers)):
+            if _lists_values(self._golds) or _lists_values(self._answers):
                 return self._refused("count")
         return self._same_sets(self._golds, self._answers, self._texts) or self._refused("count")
 
@@ -174,11 +173,10 @@ def _value_texts(gold: Member) -> list[str]:
     return [quantity.value for quantity, _ in gold.accepted] or [gold.text]
 
 
-def _is_interval(listed: list[Member]) -> bool | None:
-    r"""True for inequalities and `x \in (1,2)`, False for a list of values, None where it cannot be said."""
-    if all(member.sides.kind == "inequality" or _IN.search(member.text) for member in listed):
-        return True
-    return False if len(listed) > 1 and not any(member.entries for member in listed) else None
+def _lists_values(listed: list[Member]) -> bool:
+    """Whether a text lists values, not intervals or inequalities."""
+    inequalities = all(member.sides.kind == "inequality" for member in listed)
+    return len(listed) > 1 and not inequalities and not any(member.entries for member in listed)
 
 
 def _symbols(listed: list[Member]) -> frozenset[str]:

@@ -42,7 +42,7 @@ def chooses(letter: Member, answer: Member) -> bool:
     described = _DESCRIBED_CHOICE.fullmatch(answer.text)
     if described and len(_CHOICE.findall(answer.text)) == 1 and not _doubtful(answer.text):
         return choice[1] == described[1]
-    return answer.sides.name == f"\\text{{choice {choice[1]}}}"
+    return answer.sides.name == f"\\text{{choice{choice[1]}}}"
 
 
 def _doubtful(name: str) -> bool:

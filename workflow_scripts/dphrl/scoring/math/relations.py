@@ -33,9 +33,7 @@ _NAME: Final = re.compile(
 )
 _SYMBOL: Final = re.compile(rf"\\text\s*\{{[^{{}}]*\}}|{_LETTER}|\\[A-Za-z]+")
 _CONSTANTS: Final = frozenset({"e", "i"})
-_ARGUMENT: Final = re.compile(rf"\s*(?:{_SIMPLE}|\\text\s*\{{[^{{}}]*\}}|[A-Z]+)\s*(?P<argument>[(\[|].*)", re.DOTALL)
 _WORD: Final = re.compile(r"\\(?:text|operatorname)")
-_CHOICE: Final = re.compile(r"\\text\{choice[A-J]\}")
 _NAME_WORDS: Final = re.compile(r"\\(?:text|operatorname)\s*\{([^{}]*)\}|\\(max|min)(?![A-Za-z])")
 _SAY_NOTHING: Final = frozenset({"the", "answer", "final", "value", "total", "result", "solution", "of", "is", "my"})
 _LETTERS_IN_TEXT: Final = re.compile(r"\\text\{([A-Z]{1,3})\}")
@@ -121,18 +119,14 @@ def names_agree(gold: str, answer: str) -> bool:
     gold_words, answer_words = _words(gold), _words(answer)
     if gold_words and answer_words and not (gold_words <= answer_words or gold_words >= answer_words):
         return False
-    gold, answer = (_LETTERS_IN_TEXT.sub(r"\1", _SPACE.sub("", name)) for name in (gold, answer))
-    if all(name.startswith("(") for name in (gold, answer)) or all(map(_CHOICE.fullmatch, (gold, answer))):
-        # The order of a point and the letter of a choice count.
-        return gold == answer
-    left, right = _ARGUMENT.fullmatch(gold), _ARGUMENT.fullmatch(answer)
-    if gold.count("'") != answer.count("'") or (left and right and left["argument"] != right["argument"]):
+    names = [_LETTERS_IN_TEXT.sub(r"\1", _SPACE.sub("", name)) for name in (gold, answer)]
+    if gold.count("'") != answer.count("'"):
         return False
-    if bool(left) != bool(right) or _WORD.search(gold + answer):
+    if len({"(" in name for name in names}) > 1 or any(map(_WORD.search, names)):
         return True
-    # Letters in any order (`AB`, `BA`), without commands such as `\\angle`.
-    letters, others = (sorted(filter(None, _NAME_PARTS.findall(name.lower()))) for name in (gold, answer))
-    return letters == others
+    # Commands such as `\\angle` do not count. Letters may have any order (`AB`, `BA`), arguments and points may not.
+    parts = [list(filter(None, _NAME_PARTS.findall(name.lower()))) for name in names]
+    return parts[0] == parts[1] if "(" in names[0] else sorted(parts[0]) == sorted(parts[1])
 
 
 def _words(name: str) -> frozenset[str]:

@@ -84,7 +84,6 @@ _WITH_BASE: Final = re.compile(rf"(?P<outer>\()?(?P<sign>[-+]?){BASED.pattern}(?
 _INDEXED: Final = re.compile(r"(?<![\w.^}\\])\(?\d[\d.]*+\)?_")
 _TOKEN: Final = re.compile(rf"[A-Za-z]+|\d+|'+|[-/^{DEGREE}\u00a2]")
 _INVERSE: Final = re.compile(r"(\S+) \^ - (\d+)")
-_DIGIT: Final = re.compile(r"\d")
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?")
 
 
@@ -112,7 +111,7 @@ def quantity(text: str) -> Quantity:
     if currency:
         value, unit = currency[1] + value[currency.end() :].lstrip(), f"{currency[2]} {unit}"
     if not value:
-        return Quantity(text, refused=refused if _DIGIT.search(text) else None)
+        return Quantity(text)
     if _INSIDE.search(value):
         # As a whole it may still be equal: `3\\text{ h }20\\text{ min}`.
         return Quantity(_PIECE.sub(lambda piece: f"\\text{{{_unit(_tokens(piece[0]))}}}", text), "", "words inside")
