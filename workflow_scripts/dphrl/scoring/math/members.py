@@ -193,17 +193,6 @@ def _parts(match: re.Match[str]) -> str:
     return ",".join(f"\\text{{{part}}}" if part.strip(" ,") else "" for part in parts)
 
 
-def equal_numbers(golds: list[Member], answers: list[Member], tolerance: Fraction | None) -> bool | None:
-    """Whether two lists of nothing but decimals are equal; None where a member is more than that."""
-    if any(member.decimal is None for member in (*golds, *answers)):
-        return None
-
-    def same(gold: Member, answer: Member) -> bool:
-        return is_near(gold.decimal or Fraction(), answer.decimal or Fraction(), tolerance, gold.text + answer.text)
-
-    return one_to_one(golds, answers, same)
-
-
 def is_near(gold: Fraction, answer: Fraction, error: Fraction | None, digits: str) -> bool:
     """Whether two numbers are equal: within an absolute error, if there is one, else exactly.
 

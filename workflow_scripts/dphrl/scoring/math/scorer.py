@@ -17,7 +17,7 @@ from dphrl.scoring.math.answers import (
     gold_answer,
     normal_form,
 )
-from dphrl.scoring.math.members import Member, answer_class, equal_numbers, members
+from dphrl.scoring.math.members import Member, answer_class, is_near, members
 from dphrl.scoring.verdict import Verdict, check_option
 from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool, PooledScorer
@@ -152,7 +152,7 @@ class _Comparison:
         return _wrong(extracted, members(clean(extracted)), reply["rule"], has_value=reply["gold_value"])
 
 
-def _wrong(extracted: str, listed: list[Member], rule: str | None, has_value: bool = True) -> Verdict:
+def _wrong(extracted: str, listed: list[Member], rule: str | None = None, has_value: bool = True) -> Verdict:
     """A wrong answer; `detail` names the rule that decided, if one did."""
     text = None if has_value else "the gold answer has no value for math-verify: compared as text"
     return Verdict("wrong", False, 0.0, extracted, answer_class(listed), detail=f"rule: {rule}" if rule else text)
@@ -214,9 +214,11 @@ def _judge(response: str, mode: str, gold: _Gold, published: bool) -> Verdict | 
         return Verdict("no_answer", False, 0.0, extracted)
     if normal_form(text) == gold.form:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    decided = equal_numbers(gold.members, listed, gold.tolerance)
-    if decided:
-        return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    if decided is False and not prose:
-        return _wrong(extracted, listed, None if len(gold.members) == len(listed) else "count")
+    single = len(gold.members) == len(listed) == 1
+    wanted, number = (gold.members[0].decimal, listed[0].decimal) if single else (None, None)
+    if wanted is not None and number is not None:
+        if is_near(wanted, number, gold.tolerance, gold.text + text):
+            return Verdict("correct", True, 1.0, extracted, gold.answer_class)
+        if not prose:
+            return _wrong(extracted, listed)
     return _Comparison(gold, extracted, extracted if prose else text, prose)
