@@ -147,12 +147,7 @@ def _equal(gold: Any, answer: Any) -> bool:
         return bool(gold == answer)
     if not (_defined(gold) and _defined(answer)):
         return False
-    # `x \\in S` is read as an equation.
-    both = gold, answer = [
-        value.rhs if isinstance(value, Eq) and isinstance(value.rhs, Set) else value for value in (gold, answer)
-    ]
-    if any(isinstance(value, Union | Complement | Intersection) for value in both):
-        both = gold, answer = gold.doit(), answer.doit()
+    both = gold, answer = [_evaluated(value) for value in (gold, answer)]
     if all(isinstance(value, Eq) for value in both):
         return _equal_equations(gold, answer)
     if S.EmptySet in both and any(isinstance(value, Eq) for value in both):
@@ -170,6 +165,13 @@ def _equal(gold: Any, answer: Any) -> bool:
     if all(isinstance(value, Expr) for value in both):
         return _equal_expressions(gold, answer)
     return _verified(gold, answer)
+
+
+def _evaluated(value: Any) -> Any:
+    """The members of sets that are joined, also of S in `x \\in S`, which is read as an equation; else the value."""
+    if isinstance(value, Eq) and isinstance(value.rhs, Set):
+        value = value.rhs
+    return value.doit() if isinstance(value, Union | Complement | Intersection) else value
 
 
 def _verified(gold: Any, answer: Any) -> bool:
