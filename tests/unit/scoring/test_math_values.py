@@ -42,8 +42,8 @@ def judged(scorer: MathScorer, answer: str, gold: str, box: bool = True) -> str:
         ("5C_2", Quantity("5C_2")),
         ("A_{16}", Quantity("A_{16}")),
         (r"\log_28+\log_{10}5+\sum^5_2x_{10}+C_5^2", Quantity(r"\log_28+\log_{10}5+\sum^5_2x_{10}+C_5^2")),
-        ("7_1", Quantity("7_1", refused="7_")),
-        ("7_{99}", Quantity("7_{99}", refused="7_")),
+        ("7_1", Quantity("7_1", refused=True)),
+        ("7_{99}", Quantity("7_{99}", refused=True)),
     ],
 )
 def test_a_base_is_the_unit_of_a_number_and_another_index_is_refused(text: str, expected: Quantity) -> None:

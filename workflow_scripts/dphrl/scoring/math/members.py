@@ -57,10 +57,10 @@ class Member:
         return tuple(map(quantity, self.sides.values))
 
     @property
-    def refused(self) -> str | None:
-        """A word that changes the value, or None; behind the first side it begins another statement."""
-        joint = next(filter(None, map(_STATEMENT.search, self.sides.values[:-1])), None)
-        return joint[0] if joint else next((quantity.refused for quantity in self.quantities if quantity.refused), None)
+    def refused(self) -> bool:
+        """Whether a word changes the value, or begins another statement between two sides."""
+        joint = any(map(_STATEMENT.search, self.sides.values[:-1]))
+        return joint or any(quantity.refused for quantity in self.quantities)
 
     @cached_property
     def is_single(self) -> bool:

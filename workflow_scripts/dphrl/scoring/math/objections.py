@@ -56,7 +56,7 @@ def _hidden(gold: Member, answer: Member) -> bool:
 
 def _words(gold: Member, answer: Member) -> bool:
     r"""`5\text{ or so}`, `5\text{ years ago}`: a word changes the value, or says that it may be another."""
-    return any(member.refused is not None or _doubtful(member.sides.name) for member in (gold, answer))
+    return any(member.refused or _doubtful(member.sides.name) for member in (gold, answer))
 
 
 def _restated(gold: Member, answer: Member) -> bool:

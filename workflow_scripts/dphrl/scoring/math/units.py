@@ -89,11 +89,11 @@ _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?")
 
 @dataclass(frozen=True)
 class Quantity:
-    """An expression and the text around it, empty if there is none. `refused` is a word that changes the value."""
+    """An expression and the text around it, empty if there is none. `refused`: a word changes the value."""
 
     value: str
     unit: str = ""
-    refused: str | None = None
+    refused: bool = False
 
 
 def quantity(text: str) -> Quantity:
@@ -105,7 +105,7 @@ def quantity(text: str) -> Quantity:
     bare = _BARE_WORDS.search(text)
     if bare:
         text = f"{text[: bare.start()]}\\text{{{bare[0].rstrip('.')}}}"
-    refused = _value_words(text)
+    refused = _is_refused(text)
     value, unit = _behind(text)
     currency = _BEFORE.match(value)
     if currency:
@@ -114,7 +114,7 @@ def quantity(text: str) -> Quantity:
         return Quantity(text)
     if _INSIDE.search(value):
         # As a whole it may still be equal: `3\\text{ h }20\\text{ min}`.
-        return Quantity(_PIECE.sub(lambda piece: f"\\text{{{_unit(_tokens(piece[0]))}}}", text), "", "words inside")
+        return Quantity(_PIECE.sub(lambda piece: f"\\text{{{_unit(_tokens(piece[0]))}}}", text), refused=True)
     tokens = _tokens(unit)
     factor = 1
     scales = _SCALES_OF_MONEY if tokens and tokens[0] in _SIGNS.values() else _SCALES
@@ -185,19 +185,14 @@ def _unit(tokens: list[str]) -> str:
     return _INVERSE.sub(r"/ \1 ^ \2", " ".join(tokens)).replace(" ^ 1", "")
 
 
-def _value_words(text: str) -> str | None:
-    """The first word in a text that changes a value, or an index that is no base (`204_1`), or None."""
-    indexed = _INDEXED.search(text) if "_" in text else None
-    if indexed:
-        return indexed[0]
-    bare = _BARE_WORD.search(text)
-    if bare:
-        return bare[0]
+def _is_refused(text: str) -> bool:
+    """Whether a word in a text changes its value, or a number has an index that is no base (`204_1`)."""
+    if ("_" in text and _INDEXED.search(text)) or _BARE_WORD.search(text):
+        return True
     for match in _WORDS.finditer(text):
         words = re.findall("[a-z]+", match["text"].lower())
         # Behind a digit, `squared` changes the value; behind a unit, it belongs to the unit.
-        powers = ("squared", "cubed") if text[: match.start()].rstrip()[-1:].isdigit() else ()
-        changing = next((word for word in words if word in _CHANGING or (word == words[0] and word in powers)), None)
-        if changing:
-            return changing
-    return None
+        squared = words[:1] in (["squared"], ["cubed"]) and text[: match.start()].rstrip()[-1:].isdigit()
+        if squared or not _CHANGING.isdisjoint(words):
+            return True
+    return False
