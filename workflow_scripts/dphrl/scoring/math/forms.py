@@ -94,7 +94,7 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], _Replacement]]] = [
     (needed, re.compile(pattern), replacement)
     for needed, pattern, replacement in (
         # A comma that LaTeX does not space is no comma of a list.
-        ("", r"(?<=\d)(?:\{,\}|,\s*\\!\s*|\\,)(?=\d{3}(?!\d))", ""),
+        (",", r"(?<=\d)(?:\{,\}|,\s*\\!\s*|\\,)(?=\d{3}(?!\d))", ""),
         ("{,}", r"\{,\}", ","),
         ("\\!", r"(?<!\s)\s*\\!\s*", ""),
         ("\\", r"(?<!\\)\\(?:[,;:> ]|(?:q?quad|thinspace|enspace)(?![A-Za-z]))", " "),
@@ -179,7 +179,7 @@ def usual(text: str) -> str:
             text = pattern.sub(replacement, text)
     if DEGREE in text and _FUNCTION_OF_DEGREES.search(text):
         text = _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
-    return _without_domain(text)
+    return _without_domain(text) if "in" in text or "for" in text else text
 
 
 def _ascii(text: str) -> str:
