@@ -80,7 +80,7 @@ BASED: Final = re.compile(
     rf"(?<![\w.^}}\\])(?P<open>\()?(?=[A-Z]*\d)(?P<digits>[0-9A-Z]++(?:\.[0-9A-Z]++)?)(?(open)\)){_SUBSCRIPT}", re.ASCII
 )
 """A number with its base: `2516_8`, `(A1)_{16}`, `11.01_{\text{two}}`."""
-_WITH_BASE: Final = re.compile(rf"(?P<outer>\()?(?P<sign>[-+]?){BASED.pattern}(?(outer)\))", re.ASCII)
+_WITH_BASE: Final = re.compile(rf"(?P<outer>[({{])?(?P<sign>[-+]?){BASED.pattern}(?(outer)[)}}])", re.ASCII)
 _INDEXED: Final = re.compile(r"(?<![\w.^}\\])\(?\d[\d.]*+\)?_")
 _TOKEN: Final = re.compile(rf"[A-Za-z]+|\d+|'+|[-/^{DEGREE}\u00a2]")
 _INVERSE: Final = re.compile(r"(\S+) \^ - (\d+)")
