@@ -51,7 +51,10 @@ class Judge:
 
     def has_value(self) -> bool:
         """Whether an answer in other words can be equal to the gold."""
-        return all(not gold.refused and all(map(self._is_value, _value_texts(gold))) for gold in self._golds)
+        return all(
+            gold.value is not None or (not gold.refused and all(map(self._is_value, _value_texts(gold))))
+            for gold in self._golds
+        )
 
     def _is_value(self, text: str) -> bool:
         return all(not isinstance(value, str) for value in self._parse(text)[:1])
