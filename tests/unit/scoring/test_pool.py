@@ -114,10 +114,11 @@ def test_a_worker_lost_in_the_middle_changes_no_verdict(databases: Path, number:
     assert [v.verdict for v in verdicts] == ["correct"] * 21 + ["wrong"]
 
 
-def test_a_worker_killed_again_and_again_is_the_machines_fault(databases: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGBUS])
+def test_a_worker_killed_again_and_again_is_the_machines_fault(databases: Path, number: int) -> None:
     with (
         SqlScorer(databases, max_steps=10**12, timeout_s=30) as scorer,
-        _killing(scorer, signal.SIGKILL),
+        _killing(scorer, number),
         pytest.raises(InfrastructureError, match="killed from outside 6 times"),
     ):
         scorer.score_sql([ENDLESS], [ONE])
@@ -223,17 +224,14 @@ def test_an_interrupt_of_the_batch_system_costs_no_answer_its_verdict(databases:
     assert [v.verdict for v in verdicts] == ["correct"] * 10
 
 
-def test_a_mapped_file_that_is_lost_stops_the_scoring_and_a_crash_does_not(databases: Path) -> None:
-    """SIGBUS on several answers in a row is the machine's; SIGSEGV may be what a hostile model asks for."""
+def test_answers_that_crash_their_workers_are_verdicts(databases: Path) -> None:
+    """A hostile model may ask for SIGSEGV."""
     queries = [f"{ENDLESS} WHERE {i} = {i}" for i in range(3)]
-    with SqlScorer(databases, max_steps=10**12, timeout_s=30, programs=False) as scorer:
-        with (
-            _killing(scorer, signal.SIGBUS),
-            pytest.raises(InfrastructureError, match="SIGBUS, each twice, on 3 answers"),
-        ):
-            scorer.score_sql(queries, [ONE] * 3)
-        with _killing(scorer, signal.SIGSEGV):
-            verdicts = scorer.score_sql(queries, [ONE] * 3)
+    with (
+        SqlScorer(databases, max_steps=10**12, timeout_s=30, programs=False) as scorer,
+        _killing(scorer, signal.SIGSEGV),
+    ):
+        verdicts = scorer.score_sql(queries, [ONE] * 3)
     assert [(v.verdict, v.detail) for v in verdicts] == [("runtime_error", "the worker died of SIGSEGV, twice")] * 3
 
 
@@ -297,18 +295,14 @@ def test_a_worker_that_cannot_start_says_why() -> None:
     ("gold", "found"),
     [
         ("SELECT a FROM t", ("correct", None)),
-        ("SELECT a FROM t ORDER BY a LIMIT 2", ("correct", None)),
         ("SELECT a FROM t LIMIT 2", ("correct", "order-ambiguous")),
         ("SELECT group_concat(a) FROM t", ("correct", "order-ambiguous")),
-        ("SELECT a FROM t ORDER BY a > 0 LIMIT 1", ("correct", "order-ambiguous")),
         ("SELECT a FROM t ORDER BY a > 0", ("correct", "order-ambiguous")),
         ("SELECT count(*) FROM (SELECT a FROM t ORDER BY a > 0 LIMIT 1)", ("correct", None)),
-        ("SELECT date('now')", ("correct", None)),
         ("SELECT a FROM t WHERE a > 9", ("correct", "empty")),
         ("SELECT b FROM t", ("gold_error", "unrunnable")),
         ("SELECT random()", ("gold_error", "unrunnable")),
         (ENDLESS, ("gold_error", "unrunnable")),
-        ("SELECT '" + "x" * 100_001 + "'", ("gold_error", "unrunnable")),
     ],
 )
 def test_the_audit_of_a_gold_names_the_first_reason_against_it(
@@ -328,9 +322,7 @@ GROUPS = [(1, "ann", 9, "a"), (2, "bob", 9, "b"), (3, "cat", 7, "a"), (4, "dan",
         ("SELECT count(*), name FROM s", "order-ambiguous"),
         ("SELECT max(score), name FROM s", "order-ambiguous"),
         ("SELECT name FROM (SELECT name, row_number() OVER (ORDER BY score) r FROM s) WHERE r = 2", "order-ambiguous"),
-        ("SELECT ntile(2) OVER (ORDER BY score), name FROM s", "order-ambiguous"),
         ("WITH t AS (SELECT * FROM s ORDER BY score DESC LIMIT 1) SELECT name FROM t", "order-ambiguous"),
-        ("SELECT grp, count(*) FROM s GROUP BY grp", None),
         ("SELECT id, name, score FROM s GROUP BY id", None),
         ("SELECT upper(grp) AS g, count(*) AS n FROM s GROUP BY g ORDER BY n, g", None),
         ("SELECT max(id), name FROM s GROUP BY grp", None),

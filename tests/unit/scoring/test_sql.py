@@ -1,7 +1,6 @@
 """SQL: extraction, comparison, partial credit, verdicts, tables."""
 
 import json
-import math
 import os
 import sqlite3
 import sys
@@ -66,21 +65,15 @@ def fence(sql: str) -> str:
         ("```SQL  \r\nSELECT 3\r\n```", "SELECT 3"),
         (fence("SELECT 1") + "```sql\n-- Your SQL query\n```", "SELECT 1"),
         ("```sql\n-- Your SQL query\n```", None),
-        (fence("  "), None),
         (fence("-- only a comment"), None),
         ("```sql SELECT 1```", None),
         ("```\nSELECT 1\n```", None),
-        ("SELECT 1", None),
         ("```sql\nSELECT 1", None),
         (fence("SELECT 1") + "```sql\nSELECT 2", "SELECT 1"),
-        ("```sql\n\n  -- your SQL QUERY \n```\n" + fence("SELECT 1"), "SELECT 1"),
         (fence("-- Your SQL query\nSELECT 1"), "-- Your SQL query\nSELECT 1"),
-        (fence("SELECT `a` FROM t"), "SELECT `a` FROM t"),
         ("````sql\nSELECT 1\n````", "SELECT 1"),
         ("```sql\nSELECT '```' FROM t\n```", "SELECT '"),
-        ("```sqlite\nSELECT 1\n```", None),
         (fence("SELECT 1") + fence(""), None),
-        ("\r\n```Sql\r\nSELECT 1\r\nFROM t\r\n```\r\n", "SELECT 1\r\nFROM t"),
     ],
 )
 def test_the_last_fenced_block_is_the_answer(response: str, expected: str | None) -> None:
@@ -139,37 +132,26 @@ def test_normalisation_is_that_of_the_spider_evaluation() -> None:
     [
         ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], "spider", False, True),
         ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], "bird", False, False),
-        ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], "strict", False, False),
         ([(1, "a"), (2, "b")], [("b", 2), ("a", 1)], "spider", True, False),
         ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], "spider", True, True),
         ([(1, "a"), (2, "b")], [(1, "b"), (2, "a")], "spider", False, False),
         ([(1,), (1,)], [(1,)], "spider", False, False),
         ([(1,), (1,)], [(1,)], "bird", False, True),
-        ([(1,), (1,)], [(1,)], "strict", False, False),
         ([(1,), (2,)], [(2,), (1,)], "strict", False, True),
         ([(1,), (2,)], [(2,), (1,)], "strict", True, False),
         ([], [], "spider", False, True),
-        ([], [], "bird", False, True),
         ([], [(None,)], "spider", False, False),
         ([(1,)], [(1.0,)], "spider", False, True),
         ([(1,)], [("1",)], "spider", False, False),
-        ([(1,)], [("1",)], "bird", False, False),
         ([(2**53,)], [(float(2**53),)], "bird", False, True),
         ([(2**53 + 1,)], [(float(2**53),)], "bird", False, False),
-        ([(0.1 + 0.2,)], [(0.3,)], "spider", False, False),
-        ([(0.1 + 0.2,)], [(0.3,)], "bird", False, False),
         ([(0.1 + 0.2,)], [(0.3,)], "strict", False, False),
         ([(-0.0,)], [(0,)], "strict", False, True),
-        ([(math.inf,)], [(math.inf,)], "strict", False, True),
         ([(None,)], [(None,)], "strict", False, True),
         ([(None,)], [("",)], "spider", False, False),
-        ([(None,)], [(0,)], "bird", False, False),
         ([("a",)], [("A",)], "bird", False, False),
-        ([("a",)], [("a ",)], "spider", False, False),
         ([(b"a",)], [("a",)], "spider", False, False),
-        ([(b"a",)], [(b"a",)], "bird", False, True),
         ([(1, 1)], [(1,)], "spider", False, False),
-        ([(1, 1)], [(1,)], "bird", False, False),
         ([(1, 2), (1, 2)], [(2, 1), (1, 2)], "spider", False, False),
         # The columns are equal as bags, one by one and in pairs, but no one order of them makes the rows equal.
         (
@@ -221,15 +203,12 @@ def test_ambiguous_columns_are_matched_fast() -> None:
     [
         ([(1, "a"), (2, "b")], [("a", 1), ("b", 2)], 0.8),
         ([(1, 10), (2, 20)], [(1, 10, 5), (2, 20, 5)], 0.8 * 4 / 6),
-        ([(1, 10), (2, 20)], [(1, 7), (2, 7)], 0.2),
         ([(1, 10), (2, 20)], [(1,), (2,)], 0.4),
         ([(1, 2, 3)], [(1, 8, 9)], 0.8 / 9),
-        ([(1, "a"), (2, "b")], [(1, "b"), (2, "a")], 0.8),
         ([(1, 1), (2, 2)], [(1,), (2,)], 0.8),
         ([(8, "cup"), (8, "hat")], [(8,)], 0.4),
         ([(1,)], [], 0.0),
         ([], [(1,)], 0.0),
-        ([(1,)], [(2,)], 0.0),
     ],
 )
 def test_partial_credit(gold: list, answer: list, expected: float) -> None:  # type: ignore[type-arg]
@@ -251,13 +230,11 @@ GOLD = "SELECT name, price FROM product WHERE price > 4"
         ("WITH t AS (SELECT * FROM product) SELECT name, price FROM t WHERE price > = 5", "correct", 1.0),
         ("-- plan\nselect name, price from product where price > 4", "correct", 1.0),
         ("SELECT name FROM product WHERE price > 4", "wrong", 0.4),
-        ("SELECT id FROM product", "wrong", 0.0),
         ("SELECT name FROM product WHERE price > 99", "wrong", 0.0),
         ("SELEC name", "refused", 0.0),
         ("SELECT name FROM product WHERE", "parse_error", 0.0),
         ("SELECT nam FROM product", "runtime_error", 0.0),
         ("SELECT '\x00'", "parse_error", 0.0),
-        ("SELECT '\ud800'", "parse_error", 0.0),
         ("SELECT 1; SELECT 2", "refused", 0.0),
     ],
 )
@@ -272,8 +249,6 @@ def test_verdicts(scorer: SqlScorer, sql: str, verdict: str, reward: float) -> N
     ("gold", "answer", "accepting"),
     [
         ("SELECT count(*) FROM product", "SELECT 5", "spider bird strict"),
-        ("SELECT name FROM product WHERE id = 1", "SELECT 'pen'", "spider bird strict"),
-        ("SELECT max(price) FROM product", "SELECT price FROM product WHERE id = 2", "spider bird strict"),
         ("SELECT name FROM product WHERE price > 99", "SELECT 1, 2 WHERE 0", "spider bird strict"),
         ("SELECT price, name FROM product", "SELECT name, price FROM product", "spider"),
         ("SELECT DISTINCT price FROM product", "SELECT price FROM product", "bird"),
@@ -342,26 +317,18 @@ def test_classes_count_answers_and_programs(scorer: SqlScorer) -> None:
 READING = {
     True: [
         "SELECT count(*) FROM product",
-        "SELECT 3 FROM product",
-        "SELECT COUNT(*) FROM main.PRODUCT AS p",
         "SELECT rowid FROM product",
         "SELECT (SELECT max(price) FROM product)",
-        "SELECT 1 FROM json_each('[1]'), product",
         "SELECT count(*) FROM dear",
-        "SELECT p.n FROM (SELECT name AS n FROM product) AS p",
         "WITH c AS (SELECT * FROM product) SELECT count(*) FROM c",
         'SELECT 1 FROM "ÉTé 7"',
     ],
     False: [
         "SELECT 3",
         "SELECT 'pen' UNION SELECT 'cup'",
-        "SELECT 1 FROM (SELECT 2)",
         "WITH product(id) AS (SELECT 1) SELECT id FROM product",
         "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 5) SELECT count(*) FROM c",
         "SELECT count(*) FROM sqlite_master",
-        "SELECT name FROM sqlite_schema",
-        "SELECT 3 FROM sqlite_sequence",
-        "SELECT value FROM json_each('[3]')",
         "SELECT count(*) FROM json_tree('[3]') AS product",
         "SELECT one FROM fixed",
         "WITH unused AS (SELECT * FROM product) SELECT 3",

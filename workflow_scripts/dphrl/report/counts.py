@@ -28,7 +28,7 @@ def count_rows(datasets: Mapping[str, Prepared], overlap: pl.DataFrame) -> pl.Da
     """The table "datasets": rows of each file, prompts and rejected rows, and prompts whose gold answer is kept.
 
     Columns: rows = prompts + duplicate + conflict + overlong + malformed; prompts whose gold is kept; golds found
-    unrunnable, empty, order-ambiguous, constant, text-only or conflicting, whether dropped for it or not; and prompts
+    unrunnable, empty, order-ambiguous, text-only or conflicting, whether dropped for it or not; and prompts
     that are also training prompts (exactly, or except for case, spacing and punctuation).
     """
     rows = []

@@ -7,7 +7,7 @@ import polars as pl
 from dphrl.store.schema import Schema
 from dphrl.store.verdicts import VERDICTS
 
-GOLD_REASONS = ("unrunnable", "empty", "order-ambiguous", "constant", "text-only", "conflicting")
+GOLD_REASONS = ("unrunnable", "empty", "order-ambiguous", "text-only", "conflicting")
 
 _STR, _I32, _I64, _F32, _F64, _BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float32(), pl.Float64(), pl.Boolean()
 _TOKENS, _LOGPROBS = pl.List(_I32), pl.List(_F32)

@@ -20,7 +20,7 @@ from dphrl.config.scorers import (
 
 SQL, MATH = "sql", "math"
 TOY = "toy"
-OptionalDrop = Literal["empty", "order-ambiguous", "constant", "text-only", "conflicting"]
+OptionalDrop = Literal["empty", "order-ambiguous", "text-only", "conflicting"]
 FieldName = Literal[
     "prompt",
     "messages",
@@ -84,9 +84,8 @@ class DatasetConfig(Block):
     drop: tuple[OptionalDrop, ...] = Field(
         ("empty", "conflicting"),
         description="Gold answers that are excluded, in addition to those that do not run: empty (no rows), "
-        "order-ambiguous (the result depends on the order in which SQLite reads a table), constant (a fixed wrong "
-        "answer such as 0=1 is right), text-only (only its text is right), conflicting (rows with the same prompt "
-        "disagree). Findings not listed are only reported.",
+        "order-ambiguous (the result depends on the order in which SQLite reads a table), text-only (only its "
+        "text is right), conflicting (rows with the same prompt disagree). Findings not listed are only reported.",
     )
 
     @property

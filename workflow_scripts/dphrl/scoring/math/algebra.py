@@ -12,15 +12,16 @@ from itertools import product
 from typing import Any, Final
 
 import math_verify
-from latex2sympy2_extended.sets import FiniteSet
 from math_verify import grader
 from sympy import (
     Abs,
     Add,
     Basic,
+    Complement,
     Dummy,
     Eq,
     Expr,
+    FiniteSet,
     Float,
     I,
     Intersection,
@@ -29,6 +30,7 @@ from sympy import (
     Pow,
     S,
     Set,
+    Tuple,
     UnevaluatedExpr,
     Union,
     expand,
@@ -41,7 +43,7 @@ from sympy import (
 )
 from sympy.logic.boolalg import BooleanAtom
 
-from dphrl.scoring.math.answers import expand_exponents
+from dphrl.scoring.math.answers import LARGEST_EXPONENT
 from dphrl.scoring.math.forms import DEGREE
 from dphrl.scoring.math.members import one_to_one
 from dphrl.scoring.math.units import CURRENCY
@@ -51,6 +53,7 @@ _GAMMA: Final = re.compile(r"\\gamma(?![A-Za-z])|\\Gamma(?![A-Za-z]|\s*(?:\\left
 _LETTER: Final = r"\\omicron"
 _SIGNS: Final = str.maketrans("", "", DEGREE + CURRENCY)
 _DEFAULT: Final = math_verify.LatexExtractionConfig()
+_POWER_OF_TEN: Final = re.compile(r"(?<![\d.])(\d++(?:\.\d*+)?|\.\d++)[eE]([-+]?\d+)")
 # Units and inner boxes are dropped by rules, never by the library.
 _STRICT: Final = replace(_DEFAULT.normalization_config, units=False, boxed="none")
 _FORMULA: Final = [replace(_DEFAULT, normalization_config=_STRICT)]
@@ -68,12 +71,18 @@ Values = Sequence[Any]
 @lru_cache(64)
 def parse(text: str) -> Values:
     """The reading of a formula, its units kept."""
-    return _read(f"${expand_exponents(text.translate(_SIGNS)) or text}$", _FORMULA)
+    formula = _POWER_OF_TEN.sub(r"\1\\times 10^{\2}", text.translate(_SIGNS))
+    return [] if _is_huge(text) else _read(f"${formula}$", _FORMULA)
 
 
 def parse_prose(text: str) -> Values:
     """The reading of the answer that math-verify finds in a text, the units of a formula kept."""
-    return _read(text, _PROSE)
+    return [] if _is_huge(text) else _read(text, _PROSE)
+
+
+def _is_huge(text: str) -> bool:
+    """Whether a power of ten is out of range: math-verify takes 1e999999999 for 1."""
+    return any(abs(int(power[2])) > LARGEST_EXPONENT for power in _POWER_OF_TEN.finditer(text))
 
 
 def _read(text: str, configuration: list[Any]) -> Values:
@@ -138,10 +147,7 @@ def _equal(gold: Any, answer: Any) -> bool:
         return bool(gold == answer)
     if not (_defined(gold) and _defined(answer)):
         return False
-    # `x \\in S` is read as an equation.
-    both = gold, answer = [
-        value.rhs if isinstance(value, Eq) and isinstance(value.rhs, Set) else value for value in (gold, answer)
-    ]
+    both = gold, answer = [_evaluated(value) for value in (gold, answer)]
     if all(isinstance(value, Eq) for value in both):
         return _equal_equations(gold, answer)
     if S.EmptySet in both and any(isinstance(value, Eq) for value in both):
@@ -149,6 +155,8 @@ def _equal(gold: Any, answer: Any) -> bool:
         return False
     if any(isinstance(value, FiniteSet) for value in both) and all(isinstance(v, FiniteSet | Expr) for v in both):
         return one_to_one(_listed(gold), _listed(answer), _equal)
+    if isinstance(gold, Tuple) != isinstance(answer, Tuple):
+        return False
     if all(isinstance(value, MatrixBase) for value in both):
         return gold.shape == answer.shape and all(map(_equal, gold.flat(), answer.flat()))
     if all(isinstance(value, Interval) for value in both):
@@ -159,13 +167,20 @@ def _equal(gold: Any, answer: Any) -> bool:
     return _verified(gold, answer)
 
 
+def _evaluated(value: Any) -> Any:
+    """The members of sets that are joined, also of S in `x \\in S`, which is read as an equation; else the value."""
+    if isinstance(value, Eq) and isinstance(value.rhs, Set):
+        value = value.rhs
+    return value.doit() if isinstance(value, Union | Complement | Intersection) else value
+
+
 def _verified(gold: Any, answer: Any) -> bool:
     return bool(grader.verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True))
 
 
 def _listed(value: Any) -> list[Any]:
     # The parser's sets remember the members as they were written.
-    return list(value._unsorted_args) if isinstance(value, FiniteSet) else [value]
+    return list(getattr(value, "_unsorted_args", value.args)) if isinstance(value, FiniteSet) else [value]
 
 
 def _defined(value: Any) -> bool:

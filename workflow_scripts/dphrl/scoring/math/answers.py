@@ -6,11 +6,11 @@ from typing import Final
 
 from dphrl.data.latex import last_boxed
 from dphrl.scoring.math.forms import DEGREE, usual
-from dphrl.scoring.math.units import CURRENCY
+from dphrl.scoring.math.units import BASED, CURRENCY
 
 MAX_RESPONSE: Final = 4_000_000
 MAX_CHARACTERS: Final = 4000
-_LARGEST_EXPONENT: Final = 400
+LARGEST_EXPONENT: Final = 400
 _MOST_BOXES: Final = 16
 
 _INVISIBLE: Final = re.compile(
@@ -48,53 +48,32 @@ _SEPARATORS: Final = re.compile(
 # Before a number math-verify expects a blank.
 _BEFORE_NUMBER: Final = re.compile(r"(?<!\d)([>:\"'≈|\]\u3000-\u9fff\uff1a])(?=[-+]?\d)")
 
-_DOLLAR: Final = re.compile(r"(?<!\\)\$")
 # Money in a sentence: `$5`, `$70,000 on the house`, `$20/hour`. In a formula an operator or a single letter follows.
-_AMOUNT: Final = re.compile(r"\d[\d,]*+(?:\.\d++)?(?:[.,;:!?)]*$|[.,;:!?)]*\s+\(?[A-Za-z]{2,}|/[A-Za-z]{2,})", re.ASCII)
-_BEFORE_FORMULA: Final = frozenset({"", " ", "\t", "(", ":", "="})
+_AMOUNT: Final = re.compile(
+    r"\$(\d[\d,]*+(?:\.\d++)?(?:[.,;:!?)]*$|[.,;:!?)]*\s+\(?[A-Za-z]{2,}|/[A-Za-z]{2,}))", re.ASCII
+)
 
 _DELIMITER: Final = re.compile(r"\$|(?<!\\)\\[()\[\]](?![a-z])")
 _NEXT_FORMULA: Final = re.compile(r"\$\s*\n\s*\$")
-_NEGATIVE_SPACE: Final = re.compile(r"(?<!\s)\s*\\!\s*")
-# A comma that LaTeX does not space is no comma of a list.
-_DIGIT_GROUP: Final = re.compile(r"(?<=\d)(?:\{,\}|,\s*\\!\s*|\\,)(?=\d{3}(?!\d))")
 _GROUPED_IN_BRACES: Final = re.compile(r"(?<!\\)\{(\d{1,3}(?:,\d{3})+)\}")
 _LOST_ROW_BREAK: Final = re.compile(r"(?<!\\)\\(?=[-+.\d])")
-_SPACING: Final = re.compile(r"\\[,;:! ]|~|\\q?quad(?![a-z])|\\(?:left|right|displaystyle)(?![a-z])")
 _BACKSLASHES: Final = re.compile(r"\\{2,}")
 _GAP: Final = re.compile(r"\s+")
-_WRAPPED: Final = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf|mathit|operatorname)\{([^{}]*)\}")
+_WRAPPED: Final = re.compile(r"\\(?:text|operatorname)\{([^{}]*)\}")
 _TIME: Final = re.compile(r"(\d{1,2})(:\d\d)?([ap])\.?m\.?")
 # The exponent of a unit, `\mathrm{m/s^2}`, is no number.
-_WORDS_WITH_DIGITS: Final = re.compile(
-    r"\\(?:text|mbox|mathrm|textbf|textrm)\{((?:[^{}\d^]++|(?<=[mstgdnhK])\^-?\d?)*+\d[^{}]*+)\}"
-)
+_WORDS_WITH_DIGITS: Final = re.compile(r"\\text\{((?:[^{}\d^]++|(?<=[mstgdnhK])\^-?\d?)*+\d[^{}]*+)\}")
 _UPRIGHT: Final = re.compile(r"\\(?:text|mathrm)\{([iexyz])\}")
 _NO_VALUE: Final = str.maketrans("", "", DEGREE + CURRENCY)
 
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _DECIMAL: Final = r"(?:\d++(?:\.\d*+)?|\.\d++)"
-_THOUSANDS: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 # Words, units and a name around it; in brackets and next to other numbers a comma may be one of a list.
 _ONLY_THOUSANDS: Final = re.compile(r"[^\d,()\[\]{}]*\d{1,3}(?:,\d{3})+(?:\.\d+)?(?:[^\d,]|(?<=\^)\d|(?<=\^\{)\d)*")
 _NUMBER: Final = re.compile(rf"([-+]?{_DECIMAL})(?:(?:[eE]|\\(?:times|cdot)10\^)(\{{[-+]?\d+\}}|[-+]?\d+))?")
 _FRACTION: Final = re.compile(
     r"([-+]?)(?:(\d+)(?:\s|(?=\\frac)))?(?:\\frac\{([-+]?\d+)\}\{([-+]?\d+)\}|\\frac(\d)(\d)|(\d+)\.?/(\d+)\.?)"
 )
-_NAMES: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_SUBSCRIPT: Final = (
-    r"_(?P<brace>(?:\\text)?\{)?(?P<text>\\text\{)?(?P<paren>\()?"
-    rf"(?P<base>\d{{1,2}}|{'|'.join(_NAMES)})(?!\w)(?(paren)\))(?(text)\}})(?(brace)\}})"
-)
-# Not an exponent, an index or a part of a name: `\sum^5_2`, `x_{10}`, `\log_2 8`.
-BASED: Final = re.compile(
-    rf"(?<![\w.^}}\\])(?P<open>\()?(?=[A-Z]*\d)(?P<digits>[0-9A-Z]++(?:\.[0-9A-Z]++)?)(?(open)\)){_SUBSCRIPT}", re.ASCII
-)
-_WHOLE: Final = re.compile(rf"(?P<sign>[-+]?){BASED.pattern}", re.ASCII)
-
-
-_INDEXED: Final = re.compile(r"(?<![\w.^}\\])\(?\d[\d.]*+\)?_")
-_E_NOTATION: Final = re.compile(rf"(?<![\d.])({_DECIMAL})[eE]([-+]?\d+)")
 _PERCENT: Final = re.compile(r"\\?%$")
 
 
@@ -125,7 +104,7 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
         # A line that is cut may have lost the `$` before a formula.
         prose = prose[-MAX_CHARACTERS:]
         prose = prose.partition("\n")[2].strip() or prose
-    prose = _UPRIGHT.sub(r"\1", _NEGATIVE_SPACE.sub("", prose)).replace("\\$", "").replace("\u2212", "-")
+    prose = _UPRIGHT.sub(r"\1", prose).replace("\\$", "").replace("\u2212", "-")
     prose = _BEFORE_NUMBER.sub(r"\1 ", prose)
     return ("\n".join(map(_close, prose.split("\n"))), True) if prose else None
 
@@ -165,18 +144,14 @@ def _boxes(response: str) -> str | None:
 
 
 def _close(line: str) -> str:
-    """A line whose `$` are in pairs, for math-verify; the last formula counts, so that an earlier `$` is left out."""
-    signs = [sign.start() for sign in _DOLLAR.finditer(line)]
-    if not signs:
-        return BASED.sub(lambda match: f"${match[0]}$", line)
-    if len(signs) % 2 == 0:
-        return line
-    before, after = line[: signs[-1]], line[signs[-1] + 1 :].rstrip(". ")
-    if _AMOUNT.match(line, signs[-1] + 1):
-        return before + line[signs[-1] + 1 :]
-    if after and before[-1:] in _BEFORE_FORMULA:
-        return f"{before}${after}$"
-    return line[: signs[0]] + line[signs[0] + 1 :]
+    """A line whose `$` are in pairs, for math-verify; an amount of money loses its sign, else a formula is closed."""
+    if line.count("$") % 2 == 0:
+        return line if "$" in line else BASED.sub(lambda match: f"${match[0]}$", line)
+    without, amounts = _AMOUNT.subn(r"\1", line, count=1)
+    if amounts:
+        return without
+    formula = line.rstrip(". ")
+    return line.replace("$", "", 1) if formula.endswith("$") else formula + "$"
 
 
 def clean(text: str) -> str:
@@ -186,7 +161,6 @@ def clean(text: str) -> str:
     text = _INVISIBLE.sub("", text).replace("\\$", CURRENCY)
     # Formulas below each other are a list.
     text = usual(_DELIMITER.sub("", _NEXT_FORMULA.sub(", ", text)))
-    text = _NEGATIVE_SPACE.sub("", _DIGIT_GROUP.sub("", text)).replace("{,}", ",")
     text = _GROUPED_IN_BRACES.sub(lambda group: "{" + group[1].replace(",", "") + "}", text)
     if "matrix}" in text:
         # Some copies of MATH lost one backslash of each row break.
@@ -199,7 +173,7 @@ def clean(text: str) -> str:
 
 def normal_form(text: str) -> str:
     """A clean answer without all that does not change its value; equal forms are equal answers."""
-    text = _SPACING.sub(" ", text.translate(_NO_VALUE).lstrip().removeprefix("\\approx"))
+    text = text.translate(_NO_VALUE).lstrip().removeprefix("\\approx")
     # Row breaks too: some copies of MATH have one backslash in place of two.
     text = _BACKSLASHES.sub(r"\\", text).strip()
     wrapped = _WRAPPED.fullmatch(text)
@@ -224,12 +198,10 @@ def number(form: str) -> Fraction | None:
     A percent sign is ignored.
     """
     form = _PERCENT.sub("", form).rstrip(" \\")
-    if _THOUSANDS.fullmatch(form):
-        form = form.replace(",", "")
     plain = _NUMBER.fullmatch(form)
     if plain is not None:
         exponent = int((plain[2] or "0").strip("{}"))
-        return None if abs(exponent) > _LARGEST_EXPONENT else Fraction(plain[1]) * Fraction(10) ** exponent
+        return None if abs(exponent) > LARGEST_EXPONENT else Fraction(plain[1]) * Fraction(10) ** exponent
     fraction = _FRACTION.fullmatch(form)
     if fraction is None:
         return None
@@ -239,42 +211,3 @@ def number(form: str) -> Fraction | None:
         return None
     value = whole + Fraction(top, bottom)
     return -value if sign == "-" else value
-
-
-def expand_exponents(text: str) -> str | None:
-    """The text with 1.5e3 as 1.5 times a power of ten, for math-verify; None if a power is out of range."""
-    exponents = [int(match[2]) for match in _E_NOTATION.finditer(text)]
-    if any(abs(exponent) > _LARGEST_EXPONENT for exponent in exponents):
-        return None
-    return _E_NOTATION.sub(r"\1\\times 10^{\2}", text) if exponents else text
-
-
-def without_base(form: str) -> tuple[str, int | None]:
-    """A normal form as digits and base; the form itself and None where it is no number with a base."""
-    match = _WHOLE.fullmatch(form)
-    base = _base(match) if match else None
-    return (match["sign"] + match["digits"], base) if match and base else (form, None)
-
-
-def bases(form: str) -> list[int]:
-    """The bases of the numbers in a normal form, in ascending order."""
-    return sorted(base for match in BASED.finditer(form) if (base := _base(match)))
-
-
-def may_be_equal(gold: str, answer: str) -> bool:
-    """Whether the bases in two normal forms agree. A form without bases agrees with any other.
-
-    A number with an index that is no base (`204_1`) is equal to no other.
-    """
-    wanted, others = bases(gold), bases(answer)
-    if any(len(_INDEXED.findall(form)) > len(read) for form, read in ((gold, wanted), (answer, others))):
-        return False
-    return not wanted or not others or wanted == others
-
-
-def _base(match: re.Match[str]) -> int | None:
-    """The base, from 2 to 36; None if a digit is not below it (`8_5`; `5C_2` is a binomial coefficient)."""
-    digits, written = match["digits"], match["base"]
-    base = int(written) if written.isdigit() else _NAMES.index(written) + 2
-    largest = max(int(digit, 36) for digit in digits if digit != ".")
-    return base if 2 <= base <= 36 and largest < base else None

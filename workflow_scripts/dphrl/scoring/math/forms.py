@@ -5,9 +5,8 @@ Nothing here computes: each rewriting replaces a text by another of about the sa
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import Final
-
-from dphrl.data.latex import split_at_commas
 
 DEGREE: Final = "\u00b0"
 
@@ -34,208 +33,46 @@ _STYLED: Final = re.compile(
     rf"\\(?:boldsymbol|bm|mathbf|mathsf|mathcal|mathscr|mathnormal|underline|ensuremath|emph|"
     rf"(?:textcolor|color)\s*\{{[A-Za-z]*+\}}){_ARGUMENT}(?P<script>\s*[\^_])?"
 )
-_STYLES: Final = re.compile(
-    r"\\(?:boldsymbol|bm|mathbf|mathsf|mathcal|mathscr|mathnormal|underline|ensuremath|emph|textcolor|color)\b"
-)
 _NESTED_STYLES: Final = 4
 
-_DEGREES: Final = re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])")
-_PRIMES: Final = re.compile(r"\^\s*(?:\\prime(?![a-z])|\{\s*((?:\\prime\s*|')+)\})")
 _FUNCTION_OF_DEGREES: Final = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])(?!\s*\^\s*\{?-)")
 _ANGLE: Final = re.compile(rf"(\d++(?:\.\d++)?|[a-z]){DEGREE}")
 
-_PERIOD: Final = re.compile(r"(?<![\d.])(\d{1,40})\.(\d{0,40})\\(?:overline|bar|dot)\s*(?:\{(\d{1,40})\}|(\d))(?!\d)")
-_SPACED_THOUSANDS: Final = re.compile(r"(?<![\d.,])\d{1,3}(?: \d{3})++(?![\d ])")
-_SEMIFACTORIAL: Final = re.compile(r"(?<![\d.])(\d{1,2})!!(?!!)")
 _FRACTION_OF_UNITS: Final = (
-    r"([\d})](?:\s|~|\\[ ,;:])*)\\frac\s*\{\s*\\(?:text|mathrm)\s*\{([^{}\d]*)\}\s*\}"
-    r"\s*\{\s*\\(?:text|mathrm)\s*\{([^{}\d]*)\}\s*((?:\^\{?-?\d\}?)?)\s*\}"
+    r"([\d})]\s*)\\frac\s*\{\s*\\text\s*\{([^{}\d]*)\}\s*\}"
+    r"\s*\{\s*\\text\s*\{([^{}\d]*)\}\s*((?:\^\{?-?\d\}?)?)\s*\}"
 )
 # `\\textbf{(B) }7`: the choice becomes the name of the value.
 _CHOICE_AND_VALUE: Final = (
-    r"^\s*(?:\\(?:text|textbf|textrm|mathbf|mathrm)\s*\{\s*\(?([A-J])\)\s*\}(?:\s|~|\\[ ,;:]|\\q?quad)*|"
-    r"\(([A-J])\)(?:\s|~|\\[ ,;:]|\\q?quad)+)(?=-?[\d.]|\\(?:frac|sqrt))"
+    r"^\s*(?:\\text\s*\{\s*\(?([A-J])\)\s*\}\s*|\(([A-J])\)\s+)(?=-?[\d.]|\\(?:frac|sqrt)|[a-z]\s*=)"
 )
 _COMMAND: Final = re.compile(r"\\[A-Za-z]+")
+_WORD: Final = re.compile("[A-Za-z]+")
 _GREEK: Final = "alpha|beta|gamma|delta|theta|lambda|sigma|omega"
 _IN_PARENTHESES: Final = r"\s*\(((?:[^()]++|\([^()]*+\))++)\)"
 # `\\text{The answer is }5`: the words become the name of the value.
 _LABEL: Final = r"^\s*\\text\s*\{([^{}\d]*?[A-Za-z])(?:\s+(?:is|are|equals)\s*:?|\s*:)\s*\}\s*(?=[^\s=])"
 # `sec` is a second.
-_FUNCTIONS: Final = ("sin", "cos", "tan", "cot", "csc", "ln", "log")
-# `, k \\in \\mathbb{Z}` and `\\text{ for any integer }k` at the end.
-_EVERY_INTEGER: Final = re.compile(
-    r"(?:[,;(]|\\text\s*+\{\s*+,?+\s*+(?:for|where|with)(?=[\s}])(?:\s++(?:any|all|every))?+\s*+\}?)"
-    r"(?:\s|\\[ ,;:]|\\q?quad(?![a-z]))*+"
-    r"(?:([k-n])\s*+(?:\\in\s*+(?:\\mathbb\s*+\{?\s*+)?Z(?![A-Za-z])|(?:\\text\s*+\{)?\s*+is an(?:y)? integer)|"
-    r"(?:\\text\s*+\{\s*+)?(?:for )?(?:any )?integers?\s*+\}?\s*+([k-n]))(?:[\s}).]|\\[ ,;:])*+$"
+_FUNCTIONS: Final = "(?:arc)?(?:sin|cos|tan|cot|csc|ln|log)"
+# A last part of nothing but words and letters: `, k \\in \\mathbb{Z}`, `\\text{ for all real numbers } x`.
+_LAST_WORDS: Final = re.compile(
+    r"(?:[,;(]|\\text\s*\{|\\forall|(?<![A-Za-z])for(?![A-Za-z]))(?:[A-Za-z\s{},;]|\\(?![{}]))*+\)?\.?\s*$"
 )
-# `\\text{ for all } x`, `\\forall x \\in \\mathbb{R}` and `, x \\in \\mathbb{R}` at the end.
-_REALS: Final = r"\s*\\in\s*\\mathbb\s*\{?R\}?"
-_EVERY_NUMBER: Final = re.compile(
-    r"(?:(?:\\forall|(?:\\text\s*\{\s*)?,?\s*(?<![A-Za-z])for (?:all|any|every|each|some)"
-    rf"(?: real| numbers?| constants?)*\s*\}}?)\s*([a-z])(?:{_REALS})?|"
-    rf",(?:\s|\\[ ,;:]|\\q?quad)*+([a-z]){_REALS})[\s}}).]*+$"
+_LONGEST_PART: Final = 100
+_INTEGERS: Final = frozenset({"Z", "integer", "integers"})
+_NUMBERS: Final = _INTEGERS | {"R", "all", "any", "every", "each", "some", "forall"}
+_OTHER_WORDS: Final = frozenset(
+    {"for", "where", "with", "is", "an", "in", "text", "mathbb", "real", "number", "numbers", "constant", "constants"}
 )
-_FINITE_SET: Final = r"\\\{([^{}\\]*+(?:\\(?![{}]|cup|setminus)[^{}\\]*+|\{[^{}]*+\})*+)\\\}"
-_SETS: Final = re.compile(rf"^\s*{_FINITE_SET}(?:\s*\\(?:cup|setminus)\s*{_FINITE_SET})+\s*$")
-_SET: Final = re.compile(rf"(\\setminus)?\s*{_FINITE_SET}")
-_CASES: Final = re.compile(r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}")
-
-_REWRITINGS: Final[list[tuple[str, re.Pattern[str], str]]] = [
-    (needed, re.compile(pattern), replacement)
-    for needed, pattern, replacement in (
-        ("ig", r"\\[bB]igg?[lrm]?(?![A-Za-z])", ""),
-        ("\\", r"\\(?:left|right)\s*\.|\\(?:left|right|middle)(?![A-Za-z])", ""),
-        ("style", r"\\(?:display|text|script|scriptscript)style(?![A-Za-z])", ""),
-        ("\\", r"\\(?:checkmark|blacksquare|therefore|qed|hfill|small|large|Large|LARGE|huge)(?![A-Za-z])", ""),
-        ("angle", r"\\langle(?![A-Za-z])", "("),
-        ("angle", r"\\rangle(?![A-Za-z])", ")"),
-        ("sqrt[", r"\\sqrt\[(\d+)\]\s*(\w)", r"\\sqrt[\1]{\2}"),
-        ("text", r"\\text\s*\{\s*[Aa]ll real(?:s| numbers)\s*\}", r"\\mathbb{R}"),
-        ("text", r"(?<=\d)\^\s*\{\\text\{(?:st|nd|rd|th)\}\}", ""),
-        ("mod", r"\\pmod\s*(?:\{([^{}]*)\}|(\w))|\(\s*\\(?:mod|text\s*\{\s*mod\s*\})\s*([^()]*)\)", r"\\pmod{\1\2\3}"),
-        ("{rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\mathrm{\1}"),
-        ("color", r"\\color\s*\{[A-Za-z]*+\}", ""),
-        ("frac", r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
-        ("frac", r"\\frac\s*(?:(\d)|\{([^{}]*)\})\s*(?:(\d)|\{([^{}]*)\})", r"\\frac{\1\2}{\3\4}"),
-        ("hat", r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\\?([ijk])(?:math)?(?![A-Za-z]))", r" \1\2 "),
-        ("binom", r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
-        ("binom", r"\\binom\s*(\d)\s*(\d)", r"\\binom{\1}{\2}"),
-        ("C", r"(?<![A-Za-z\\_^])C\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", r"\\binom{\1}{\2}"),
-        ("C", r"(?:\{\s*\}\s*)?(?:\^|_)\s*(?:\{(\d+)\}|(\d))\s*C\s*_\s*(?:\{(\d+)\}|(\d))", r"\\binom{\1\2}{\3\4}"),
-        ("\\", r"\\(?:varnothing|oslash)(?![A-Za-z])|\\\{\s*\\\}", r"\\emptyset "),
-        ("per", r"(?<=[a-z])\s+per\s+(?=[a-z])", "/"),
-        ("slant", r"\\([lg]eq)slant(?![A-Za-z])", r"\\\1"),
-        ("brace", r"\\lbrace(?![A-Za-z])", r"\\{"),
-        ("brace", r"\\rbrace(?![A-Za-z])", r"\\}"),
-        ("vert", r"\\[lr]?vert(?![A-Za-z])", "|"),
-        ("bmod", r"\\bmod(?![A-Za-z])", r"\\mod"),
-        ("lg", r"\\lg(?![A-Za-z])", r"\\log_{10}"),
-        ("\\\\", r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]", r"\\\\"),
-        ("]", r"^\s*\]([^\[\](),]++,[^\[\](),]++)\[\s*$", r"(\1)"),
-        ("]", r"^\s*\]([^\[\](),]++,[^\[\](),]++)\]\s*$", r"(\1]"),
-        ("[", r"^\s*\[([^\[\](),]++,[^\[\](),]++)\[\s*$", r"[\1)"),
-        ("{", r"^\s*\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\\mid|\||:)([^{}:]*?\1[^{}:]*)\\\}\s*$", r"\2"),
-        ("text", r"\\text\s*\{\s*(?:[Cc]hoice|[Oo]ption)\s+\(?([A-J])\)?\s*\}", r"\\text{\1}"),
-        (")", _CHOICE_AND_VALUE, r"\\text{choice \1\2}="),
-        ("infinity", r"\\text\s*\{\s*infinity\s*\}|(?<![A-Za-z\\{ ])infinity(?![A-Za-z ])", r"\\infty "),
-        ("oo", r"(?<![A-Za-z\\])oo(?![A-Za-z])", r"\\infty "),
-        ("{or}", r"\{or\}", " or "),
-        # Some copies of MATH lost `\\text`.
-        ("{", r"(?:^|(?<=\d))\s*\{([mck]m|kg|ft|in|[A-Za-z]{4,}[A-Za-z ]*+)\}", r"\\text{\1}"),
-        ("pi", r"(?<![A-Za-z\\{])pi(?![A-Za-z])", r"\\pi "),
-        ("sqrt", r"(?<![A-Za-z\\])sqrt\s*(\d+)", r"\\sqrt{\1}"),
-        ("sqrt", rf"\\?(?<![A-Za-z])sqrt{_IN_PARENTHESES}", r"\\sqrt{\1}"),
-        ("exp", rf"\\?(?<![A-Za-z])exp{_IN_PARENTHESES}", r"e^{\1}"),
-        # `abs(x)=5` is an equation, `|AB|=5` names a length.
-        ("abs", rf"(?<![A-Za-z\\])abs{_IN_PARENTHESES}(?!\s*=)", r"|\1|"),
-        ("a", rf"(?<![A-Za-z\\{{ ])({_GREEK})(?![A-Za-z])", r"\\\1 "),
-        ("R", r"(\\mathbb\s*\{?R\}?)\s*-\s*(?=\\\{)", r"\1\\setminus "),
-        ("log", r"\\log\s*_\s*(?:e|\{\s*e\s*\})(?![A-Za-z])", r"\\ln "),
-        *(
-            (
-                name,
-                rf"\\(?:text|mathrm|operatorname)\s*\{{\s*((?:arc)?{name})\s*\}}|"
-                rf"(?<![A-Za-z\\])((?:arc)?{name})(?=\s*(?:[(\d{{\\|]|[a-z](?![A-Za-z])))",
-                r"\\\1\2 ",
-            )
-            for name in _FUNCTIONS
-        ),
-        ("text", _LABEL, r"\\text{\1}="),
-        ("mathbb ", r"\\mathbb\s+([A-Z])", r"\\mathbb{\1}"),
-        ("", r"^\s*(\*\*|__|`|'|\")([^*`'\"]+?)\1?[.\s]*+$", r"\2"),
-        ("**", r"\*\*", "^"),
-        ("frac", _FRACTION_OF_UNITS, r"\1\\text{\2/\3}\4"),
-        ("", r"(?<=\d)(?:st|nd|rd|th)(?![A-Za-z])", ""),
-    )
-]  # fmt: skip
 
 
-def usual(text: str) -> str:
-    """The text with one spelling of each command, sign and number; text without any of these is left as it is."""
-    if not text.isascii():
-        text = _ascii(text)
-    if "\\" in text:
-        text = _without_styles(text)
-    for needed, pattern, replacement in _REWRITINGS:
-        if needed in text:
-            text = pattern.sub(replacement, text)
-    text = _DEGREES.sub(DEGREE, text)
-    if "prime" in text:
-        text = _PRIMES.sub(
-            lambda marks: "'" * max(1, (marks[1] or "").count("prime") + (marks[1] or "").count("'")), text
-        )
-    if DEGREE in text and _FUNCTION_OF_DEGREES.search(text):
-        text = _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
-    if "." in text:
-        text = _PERIOD.sub(_periodic, text)
-    if "!!" in text:
-        text = _SEMIFACTORIAL.sub(_semifactorial, text)
-    if "Z" in text or "integer" in text:
-        text = _without_domain(text, _EVERY_INTEGER)
-    if "for " in text or "\\mathbb" in text or "\\forall" in text:
-        text = _without_domain(text, _EVERY_NUMBER)
-    if ("\\cup" in text or "\\setminus" in text) and _SETS.match(text):
-        text = _one_set(text)
-    if "\\begin" in text:
-        text = _CASES.sub(lambda rows: rows[2].strip().replace("\\\\", ", ").replace("&", ""), text)
-    return _SPACED_THOUSANDS.sub(lambda number: number[0].replace(" ", ""), text)
+def _primes(marks: re.Match[str]) -> str:
+    written = marks[1] or "'"
+    return "'" * (written.count("prime") + written.count("'"))
 
 
-def _ascii(text: str) -> str:
-    """Signs of Unicode as LaTeX: superscripts, fractions, full width, relations."""
-    text = _RAISED.sub(
-        lambda digits: "^{" + unicodedata.normalize("NFKC", digits[0]).replace("\u2212", "-") + "}", text
-    )
-    text = _LOWERED.sub(lambda digits: "_{" + unicodedata.normalize("NFKC", digits[0]) + "}", text)
-    text = _ROOT.sub(r"\\sqrt{\1}", _VULGAR.sub(_vulgar, text))
-    text = _FULL_WIDTH.sub(lambda wide: unicodedata.normalize("NFKC", wide[0]), text).translate(_SIGNS)
-    return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
-
-
-def _one_set(text: str) -> str:
-    r"""`\{1,3\} \cup \{2\}` as one set."""
-    members: dict[str, None] = {}
-    for less, listed in _SET.findall(text):
-        for member in filter(None, map(str.strip, split_at_commas(listed))):
-            if less:
-                members.pop(member, None)
-            else:
-                members[member] = None
-    return f"\\{{{','.join(members)}\\}}"
-
-
-def _without_domain(text: str, pattern: re.Pattern[str]) -> str:
-    r"""`\frac{\pi}{4}+k\pi, k \in \mathbb{Z}` without its last part, which a text may leave out."""
-    domain = pattern.search(text)
-    if domain is None:
-        return text
-    value = text[: domain.start()].rstrip().removesuffix("\\")
-    return value if (domain[1] or domain[2]) in _COMMAND.sub("", value) else text
-
-
-def _vulgar(match: re.Match[str]) -> str:
-    top, _, bottom = unicodedata.normalize("NFKC", match[0]).partition("\u2044")
-    return f"\\frac{{{top}}}{{{bottom}}}"
-
-
-def _without_styles(text: str) -> str:
-    """Bold, colour and the like are removed with their braces, which become parentheses before a script."""
-    if not _STYLES.search(text):
-        return text
-
-    def content(match: re.Match[str]) -> str:
-        inner, script = match[1], match["script"] or ""
-        # `\cdot\mathbf{v}` must not become `\cdotv`.
-        gap = " " if match.string[match.start() - 1 : match.start()].isalpha() else ""
-        return f"{gap}({inner}){script}" if script and len(inner) > 1 else gap + inner + script
-
-    for _ in range(_NESTED_STYLES):
-        text, changes = _STYLED.subn(content, text)
-        if not changes:
-            break
-    return text
+def _rows(environment: re.Match[str]) -> str:
+    return environment[2].strip().replace("\\\\", ", ").replace("&", "")
 
 
 def _periodic(match: re.Match[str]) -> str:
@@ -250,3 +87,143 @@ def _semifactorial(match: re.Match[str]) -> str:
     n = int(match[1])
     half = (n + 1) // 2
     return f"\\frac{{({n + 1})!}}{{2^{{{half}}}({half})!}}" if n % 2 else f"2^{{{half}}}({half})!"
+
+
+_Replacement = str | Callable[[re.Match[str]], str]
+_REWRITINGS: Final[list[tuple[str, re.Pattern[str], _Replacement]]] = [
+    (needed, re.compile(pattern), replacement)
+    for needed, pattern, replacement in (
+        # A comma that LaTeX does not space is no comma of a list.
+        (",", r"(?<=\d)(?:\{,\}|,\s*\\!\s*|\\,)(?=\d{3}(?!\d))", ""),
+        ("{,}", r"\{,\}", ","),
+        ("\\!", r"(?<!\s)\s*\\!\s*", ""),
+        ("\\", r"(?<!\\)\\(?:[,;:> ]|(?:q?quad|thinspace|enspace)(?![A-Za-z]))", " "),
+        ("~", r"(?<!\\)~", " "),
+        ("\\", r"\\(?:mbox|textbf|textrm|textit|textnormal|mathrm|mathit)(?=\s*\{)", r"\\text"),
+        ("ig", r"\\[bB]igg?[lrm]?(?![A-Za-z])", ""),
+        ("\\", r"\\(?:left|right)\s*\.|\\(?:left|right|middle)(?![A-Za-z])", ""),
+        ("style", r"\\(?:display|text|script|scriptscript)style(?![A-Za-z])", ""),
+        ("\\", r"\\(?:checkmark|blacksquare|therefore|qed|hfill|small|large|Large|LARGE|huge)(?![A-Za-z])", ""),
+        ("angle", r"\\langle(?![A-Za-z])", "("),
+        ("angle", r"\\rangle(?![A-Za-z])", ")"),
+        ("sqrt[", r"\\sqrt\[(\d+)\]\s*(\w)", r"\\sqrt[\1]{\2}"),
+        ("text", r"\\text\s*\{\s*[Aa]ll real(?:s| numbers)\s*\}", r"\\mathbb{R}"),
+        ("text", r"(?<=\d)\^\s*\{\\text\{(?:st|nd|rd|th)\}\}", ""),
+        ("mod", r"\\pmod\s*(?:\{([^{}]*)\}|(\w))|\(\s*\\(?:mod|text\s*\{\s*mod\s*\})\s*([^()]*)\)", r"\\pmod{\1\2\3}"),
+        ("{rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\text{\1}"),
+        ("color", r"\\color\s*\{[A-Za-z]*+\}", ""),
+        ("frac", r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+        ("frac", r"\\frac\s*(?:(\d)|\{([^{}]*)\})\s*(?:(\d)|\{([^{}]*)\})", r"\\frac{\1\2}{\3\4}"),
+        ("hat", r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\\?([ijk])(?:math)?(?![A-Za-z]))", r" \1\2 "),
+        ("binom", r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
+        ("binom", r"\\binom\s*(\d)\s*(\d)", r"\\binom{\1}{\2}"),
+        ("C", r"(?<![A-Za-z\\_^])C\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", r"\\binom{\1}{\2}"),
+        ("C", r"(?:\{\s*\}\s*)?(?:\^|_)\s*(?:\{(\d+)\}|(\d))\s*C\s*_\s*(?:\{(\d+)\}|(\d))", r"\\binom{\1\2}{\3\4}"),
+        ("\\", r"\\(?:varnothing|oslash)(?![A-Za-z])|\\\{\s*\\\}", r"\\emptyset "),
+        ("slant", r"\\([lg]eq)slant(?![A-Za-z])", r"\\\1"),
+        ("brace", r"\\lbrace(?![A-Za-z])", r"\\{"),
+        ("brace", r"\\rbrace(?![A-Za-z])", r"\\}"),
+        ("vert", r"\\[lr]?vert(?![A-Za-z])", "|"),
+        ("bmod", r"\\bmod(?![A-Za-z])", r"\\mod"),
+        ("lg", r"\\lg(?![A-Za-z])", r"\\log_{10}"),
+        ("\\\\", r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]", r"\\\\"),
+        ("]", r"^\s*\](?=[^\[\](),]++,[^\[\](),]++[\[\]]\s*$)", "("),
+        ("[", r"^(\s*[\[(][^\[\](),]++,[^\[\](),]++)\[\s*$", r"\1)"),
+        ("{", r"^\s*\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\\mid|\||:)([^{}:]*?\1[^{}:]*)\\\}\s*$", r"\2"),
+        ("text", r"\\text\s*\{\s*(?:[Cc]hoice|[Oo]ption)\s+\(?([A-J])\)?\s*\}", r"\\text{\1}"),
+        (")", _CHOICE_AND_VALUE, r"\\text{choice\1\2}="),
+        ("infinity", r"\\text\s*\{\s*infinity\s*\}|(?<![A-Za-z\\{ ])infinity(?![A-Za-z ])", r"\\infty "),
+        ("oo", r"(?<![A-Za-z\\])oo(?![A-Za-z])", r"\\infty "),
+        ("{or}", r"\{or\}", " or "),
+        # Some copies of MATH lost `\\text`.
+        ("{", r"(?:^|(?<=\d))\s*\{([mck]m|kg|ft|in|[A-Za-z]{4,}[A-Za-z ]*+)\}", r"\\text{\1}"),
+        ("pi", r"(?<![A-Za-z\\{])pi(?![A-Za-z])", r"\\pi "),
+        ("sqrt", r"(?<![A-Za-z\\])sqrt\s*(\d+)", r"\\sqrt{\1}"),
+        ("sqrt", rf"\\?(?<![A-Za-z])sqrt{_IN_PARENTHESES}", r"\\sqrt{\1}"),
+        ("exp", rf"\\?(?<![A-Za-z])exp{_IN_PARENTHESES}", r"e^{\1}"),
+        # `abs(x)=5` is an equation, `|AB|=5` names a length.
+        ("abs", rf"(?<![A-Za-z\\])abs{_IN_PARENTHESES}(?!\s*=)", r"|\1|"),
+        ("a", rf"(?<![A-Za-z\\{{ ])({_GREEK})(?![A-Za-z])", r"\\\1 "),
+        ("R", r"(\\mathbb\s*\{?R\}?)\s*-\s*(?=\\\{)", r"\1\\setminus "),
+        ("log", r"\\log\s*_\s*(?:e|\{\s*e\s*\})(?![A-Za-z])", r"\\ln "),
+        (
+            "",
+            rf"\\(?:text|operatorname)\s*\{{\s*({_FUNCTIONS})\s*\}}|"
+            rf"(?<![A-Za-z\\])({_FUNCTIONS})(?=\s*(?:[(\d{{\\|]|[a-z](?![A-Za-z])))",
+            r"\\\1\2 ",
+        ),
+        ("text", _LABEL, r"\\text{\1}="),
+        ("mathbb ", r"\\mathbb\s+([A-Z])", r"\\mathbb{\1}"),
+        ("", r"^\s*(\*\*|__|`|'|\")([^*`'\"]+?)\1?[.\s]*+$", r"\2"),
+        ("**", r"\*\*", "^"),
+        ("frac", _FRACTION_OF_UNITS, r"\1\\text{\2/\3}\4"),
+        ("", r"(?<=\d)(?:st|nd|rd|th)(?![A-Za-z])", ""),
+        ("\\", r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])", DEGREE),
+        ("prime", r"\^\s*(?:\\prime(?![a-z])|\{\s*((?:\\prime\s*|')+)\})", _primes),
+        (".", r"(?<![\d.])(\d{1,40})\.(\d{0,40})\\(?:overline|bar|dot)\s*(?:\{(\d{1,40})\}|(\d))(?!\d)", _periodic),
+        ("!!", r"(?<![\d.])(\d{1,2})!!(?!!)", _semifactorial),
+        ("\\begin", r"\\begin\{(cases|aligned)\}((?:[^&]|&=)*?)\\end\{\1\}", _rows),
+        (" ", r"(?<![\d.,])\d{1,3}(?: \d{3})++(?![\d ])", lambda number: number[0].replace(" ", "")),
+    )
+]  # fmt: skip
+
+
+def usual(text: str) -> str:
+    """The text with one spelling of each command, sign and number; text without any of these is left as it is."""
+    if not text.isascii():
+        text = _ascii(text)
+    if "\\" in text:
+        text = _without_styles(text)
+    for needed, pattern, replacement in _REWRITINGS:
+        if needed in text:
+            text = pattern.sub(replacement, text)
+    if DEGREE in text and _FUNCTION_OF_DEGREES.search(text):
+        text = _ANGLE.sub(r"(\1\\cdot\\frac{\\pi}{180})", text)
+    return _without_domain(text) if "in" in text or "for" in text else text
+
+
+def _ascii(text: str) -> str:
+    """Signs of Unicode as LaTeX: superscripts, fractions, full width, relations."""
+    text = _RAISED.sub(
+        lambda digits: "^{" + unicodedata.normalize("NFKC", digits[0]).replace("\u2212", "-") + "}", text
+    )
+    text = _LOWERED.sub(lambda digits: "_{" + unicodedata.normalize("NFKC", digits[0]) + "}", text)
+    text = _ROOT.sub(r"\\sqrt{\1}", _VULGAR.sub(_vulgar, text))
+    text = _FULL_WIDTH.sub(lambda wide: unicodedata.normalize("NFKC", wide[0]), text).translate(_SIGNS)
+    return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
+
+
+def _without_domain(text: str) -> str:
+    r"""`\frac{\pi}{4}+k\pi, k \in \mathbb{Z}` without its last part, which a text may leave out.
+
+    The part says that letters of the value are any real numbers, or k, l, m and n any integers.
+    """
+    part = _LAST_WORDS.search(text, max(0, len(text) - _LONGEST_PART))
+    words = frozenset(_WORD.findall(part[0])) if part else frozenset[str]()
+    letters = words - _NUMBERS - _OTHER_WORDS
+    if part is None or not letters or words.isdisjoint(_NUMBERS):
+        return text
+    value = text[: part.start()].rstrip()
+    allowed = frozenset("klmn" if words & _INTEGERS else "abcdefghijklmnopqrstuvwxyz")
+    return value if letters <= allowed & frozenset(_COMMAND.sub("", value)) else text
+
+
+def _vulgar(match: re.Match[str]) -> str:
+    top, _, bottom = unicodedata.normalize("NFKC", match[0]).partition("\u2044")
+    return f"\\frac{{{top}}}{{{bottom}}}"
+
+
+def _without_styles(text: str) -> str:
+    """Bold, colour and the like are removed with their braces, which become parentheses before a script."""
+
+    def content(match: re.Match[str]) -> str:
+        inner, script = match[1], match["script"] or ""
+        # `\cdot\mathbf{v}` must not become `\cdotv`.
+        gap = " " if match.string[match.start() - 1 : match.start()].isalpha() else ""
+        return f"{gap}({inner}){script}" if script and len(inner) > 1 else gap + inner + script
+
+    for _ in range(_NESTED_STYLES):
+        text, changes = _STYLED.subn(content, text)
+        if not changes:
+            break
+    return text

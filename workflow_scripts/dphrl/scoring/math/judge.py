@@ -4,17 +4,26 @@ Only worker processes import this module.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Final
 
 from dphrl.scoring.math import algebra
-from dphrl.scoring.math.letters import capitals_renamed
 from dphrl.scoring.math.members import AND, Member, is_near, is_set, members, one_to_one
 from dphrl.scoring.math.objections import chooses, objection
 from dphrl.scoring.math.relations import symbols
 
-_IN: Final = re.compile(r"\\in(?![A-Za-z])")
+_OPERATION: Final = re.compile(r"\\(?:cup|cap|setminus)(?![A-Za-z])")
+
+# Words, names of sets and the exponent of `1E5` are no letters of an expression.
+_TOKEN: Final = re.compile(
+    r"\\(?:text|operatorname)\s*\{[^{}]{2,}\}|\\mathbb\s*\{?[A-Z]\}?|[A-Z]?[a-z]{3,}|"
+    r"(?<=\d)E(?=[-+\d])|(?P<greek>\\(?:[Gg]amma|[Dd]elta|[Tt]heta|[Ll]ambda|[Xx]i|[Pp]i|[Ss]igma|[Pp]hi|[Pp]si|[Oo]mega))"
+    r"(?![A-Za-z])|\\[A-Za-z]+|(?P<latin>[A-Za-z])"
+)
+# Neither constants nor functions of the library.
+_UNUSED: Final = "qhjkuvwyzpoabcglmnrstx"
 
 
 class Judge:
@@ -23,7 +32,7 @@ class Judge:
     def __init__(self, gold: str, answer: str, tolerance: float | None) -> None:
         self._texts = gold, answer
         self._golds, self._answers = members(gold), members(answer)
-        self._renamed = capitals_renamed(self._texts)
+        self._renamed = _capitals_renamed(self._texts)
         self._tolerance = tolerance
         self.rule: str | None = None
 
@@ -42,7 +51,10 @@ class Judge:
 
     def has_value(self) -> bool:
         """Whether an answer in other words can be equal to the gold."""
-        return all(not gold.refused and all(map(self._is_value, _value_texts(gold))) for gold in self._golds)
+        return all(
+            gold.value is not None or (not gold.refused and all(map(self._is_value, _value_texts(gold))))
+            for gold in self._golds
+        )
 
     def _is_value(self, text: str) -> bool:
         return all(not isinstance(value, str) for value in self._parse(text)[:1])
@@ -137,11 +149,12 @@ class Judge:
     def _sets(self) -> bool:
         r"""Lists of unequal length: `x<1 \text{ or } x>2` is a set, `1,2` is not the interval `1<x<2`."""
         sets = [text.count("\\{") for text in self._texts]
-        if any(map(is_set, self._texts)) and sets[0] != sets[1]:
-            return self._refused("brackets")
-        # The library reads `1,2` as an interval.
-        if False in map(_is_interval, (self._golds, self._answers)):
-            return self._refused("count")
+        if not any(map(_OPERATION.search, self._texts)):
+            if any(map(is_set, self._texts)) and sets[0] != sets[1]:
+                return self._refused("brackets")
+            # The library reads `1,2` as an interval.
+            if _lists_values(self._golds) or _lists_values(self._answers):
+                return self._refused("count")
         return self._same_sets(self._golds, self._answers, self._texts) or self._refused("count")
 
     def _same_sets(self, golds: list[Member], answers: list[Member], texts: tuple[str, str]) -> bool:
@@ -163,12 +176,20 @@ def _value_texts(gold: Member) -> list[str]:
     return [quantity.value for quantity, _ in gold.accepted] or [gold.text]
 
 
-def _is_interval(listed: list[Member]) -> bool | None:
-    r"""True for inequalities and `x \in (1,2)`, False for a list of values, None where it cannot be said."""
-    if all(member.sides.kind == "inequality" or _IN.search(member.text) for member in listed):
-        return True
-    return False if len(listed) > 1 and not any(member.entries for member in listed) else None
+def _lists_values(listed: list[Member]) -> bool:
+    """Whether a text lists values, not intervals or inequalities."""
+    inequalities = all(member.sides.kind == "inequality" for member in listed)
+    return len(listed) > 1 and not inequalities and not any(member.entries for member in listed)
 
 
 def _symbols(listed: list[Member]) -> frozenset[str]:
     return frozenset[str]().union(*(symbols(member.text) for member in listed))
+
+
+def _capitals_renamed(texts: Sequence[str]) -> Callable[[str], str]:
+    """Renames each capital that meets its small letter in the texts to a letter that none of them has; `i` is `I`."""
+    letters = {token[0] for text in texts for token in _TOKEN.finditer(text) if token.lastgroup}
+    both = sorted(letter for letter in letters if letter.lower() in letters - {letter} and letter != "I")
+    unused = [letter for letter in _UNUSED if letters.isdisjoint((letter, letter.upper()))]
+    names = {capital: f" {name} " if len(capital) > 1 else name for capital, name in zip(both, unused, strict=False)}
+    return lambda text: _TOKEN.sub(lambda token: names.get(token[0], token[0]), text) if names else text

@@ -9,17 +9,14 @@ from itertools import accumulate
 from typing import Final, TypeVar
 
 from dphrl.data.latex import split_at_commas
-from dphrl.scoring.math.answers import normal_form, number, without_base
-from dphrl.scoring.math.forms import DEGREE
+from dphrl.scoring.math.answers import normal_form, number
 from dphrl.scoring.math.relations import Sides, decimals, sides, symbols
-from dphrl.scoring.math.units import CURRENCY, Quantity, quantity
+from dphrl.scoring.math.units import BASE, Quantity, quantity
 from dphrl.scoring.verdict import digest
 
 _Value = TypeVar("_Value")
-_SIGNS: Final = frozenset({"%", DEGREE, CURRENCY})
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
-_SPACING: Final = re.compile(r"(?<!\\)\\[,;:> ]|(?<!\\)~|\\q?quad(?![A-Za-z])|\\(?:thinspace|enspace)(?![A-Za-z])")
-_TEXT: Final = re.compile(r"\\(?:text|mbox|textbf|textrm)\s*\{([^{}]*)\}")
+_TEXT: Final = re.compile(r"\\text\s*\{([^{}]*)\}")
 _CONNECTIVE: Final = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 _SEPARATOR: Final = re.compile(
     r"(?:\s|(?<=\)))(?:and|or)(?:\s|(?=\())|;|\\(?:vee|lor)(?![A-Za-z])|\\(?:wedge|land)(?![A-Za-z])(?=.*=)"
@@ -32,27 +29,18 @@ AND: Final = " \\wedge "
 """Between the inequalities of a member that must all hold."""
 _STATEMENT: Final = re.compile(r"(?<![\\A-Za-z_{])(?:for|when|where|if|so|at|then|with)(?![A-Za-z])|(?<=[\d)}])\. ")
 _PRECISE: Final = re.compile(r"\s*-?(?=(?:\.?\d){3})\d*\.\d+\D*")
-_LETTER: Final = re.compile("[A-Z]")
 
 
 @dataclass(frozen=True)
 class Member:
-    """One of the values that an answer lists; `text` is clean, `listed` says that there are others."""
+    """One of the values that an answer lists; `text` is clean."""
 
     text: str
-    listed: bool = False
 
     @cached_property
     def decimal(self) -> Fraction | None:
         """The value of a text that is nothing but a decimal number, which needs no further reading."""
         return Fraction(self.text) if _PLAIN.fullmatch(self.text) else None
-
-    @cached_property
-    def plain(self) -> Fraction | None:
-        """The value of a text that is nothing but a number."""
-        if self.decimal is not None or not _SIGNS.isdisjoint(self.text):
-            return self.decimal
-        return number(self.whole)
 
     @cached_property
     def whole(self) -> str:
@@ -69,10 +57,10 @@ class Member:
         return tuple(map(quantity, self.sides.values))
 
     @property
-    def refused(self) -> str | None:
-        """A word that changes the value, or None; behind the first side it begins another statement."""
-        joint = next(filter(None, map(_STATEMENT.search, self.sides.values[:-1])), None)
-        return joint[0] if joint else next((quantity.refused for quantity in self.quantities if quantity.refused), None)
+    def refused(self) -> bool:
+        """Whether a word changes the value, or begins another statement between two sides."""
+        joint = any(map(_STATEMENT.search, self.sides.values[:-1]))
+        return joint or any(quantity.refused for quantity in self.quantities)
 
     @cached_property
     def is_single(self) -> bool:
@@ -124,7 +112,7 @@ class Member:
         if text[:1] not in ("(", "[") or text[-1:] not in (")", "]") or 0 in depth[:-1] or depth[-1]:
             return []
         parts = split_at_commas(text[1:-1])
-        return [Member(part.strip(), True) for part in parts] if len(parts) > 1 else []
+        return [Member(part.strip()) for part in parts] if len(parts) > 1 else []
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -134,20 +122,17 @@ class Member:
         return "(" if first else text[0], ")" if last else text[-1]
 
     @cached_property
-    def _digits_and_base(self) -> tuple[str, int | None]:
-        if self.decimal is not None:
-            return self.text, None
-        return without_base(normal_form(self.quantities[0].value) if self.is_single else self.whole)
-
-    @property
     def form(self) -> str:
         """The normal form of the value: `11` for `x = 11_8` and for `11 cm`. Other texts keep all sides."""
-        return self._digits_and_base[0]
+        if self.decimal is not None:
+            return self.text
+        return normal_form(self.quantities[0].value) if self.is_single else self.whole
 
     @property
-    def base(self) -> int | None:
-        """The base of a number (`_8`)."""
-        return self._digits_and_base[1]
+    def base(self) -> str | None:
+        """The base of a number (`base 8`)."""
+        unit = self.quantities[0].unit if self.is_single else ""
+        return unit if unit.startswith(BASE) else None
 
     @property
     def percent(self) -> bool:
@@ -158,15 +143,13 @@ class Member:
         """The value of a plain number; digits of another base are read as decimal ones."""
         if self.decimal is not None:
             return self.decimal
-        form, base = self._digits_and_base
-        return None if self.refused or (base and _LETTER.search(form)) else number(form)
+        return None if self.refused else number(self.form)
 
 
 def members(text: str) -> list[Member]:
     r"""The values that a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the only member."""
     if _PLAIN.fullmatch(text):
         return [Member(text)]
-    text = _SPACING.sub(" ", text)
     both = _BOTH.split(text)
     if len(both) > 1 and all(sides(part).kind == "inequality" for part in both):
         return [Member(AND.join(both))]
@@ -175,8 +158,7 @@ def members(text: str) -> list[Member]:
     text = _SEPARATOR.sub(",", text).strip()
     inside = _inside_of_braces(text)
     parts = [part for part in map(str.strip, split_at_commas(inside or text)) if normal_form(part)]
-    parts = [value for part in parts for value in _both_signs(part)]
-    return [Member(part, len(parts) > 1) for part in parts]
+    return [Member(value) for part in parts for value in _both_signs(part)]
 
 
 def _both_signs(part: str) -> list[str]:
@@ -209,17 +191,6 @@ def _parts(match: re.Match[str]) -> str:
     if len(parts) == 1:
         return match[0]
     return ",".join(f"\\text{{{part}}}" if part.strip(" ,") else "" for part in parts)
-
-
-def equal_numbers(golds: list[Member], answers: list[Member], tolerance: Fraction | None) -> bool | None:
-    """Whether two lists of nothing but numbers are equal; None where a member is more than a number."""
-    if any(member.plain is None for member in (*golds, *answers)):
-        return None
-
-    def same(gold: Member, answer: Member) -> bool:
-        return is_near(gold.plain or Fraction(), answer.plain or Fraction(), tolerance, gold.text + answer.text)
-
-    return one_to_one(golds, answers, same)
 
 
 def is_near(gold: Fraction, answer: Fraction, error: Fraction | None, digits: str) -> bool:

@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from dphrl.scoring.math.answers import may_be_equal
 from dphrl.scoring.math.members import Member
 from dphrl.scoring.math.relations import names_agree
 from dphrl.scoring.math.units import DOUBTS, agree
 
 _HIDDEN: Final = re.compile(r"\\(?:[hv]?phantom|[bx]?cancel|sout|boxed|fbox|label|tag|href|footnote)(?![A-Za-z])")
 _MARK: Final = re.compile(
-    r"(?<=[A-Za-z})\]'])'|\^\s*(?:\{\s*)?(?:T|\\top|\\(?:text|mathrm|mathsf)\{T\}|\\dagger|\*)\s*(?=\}|$|[^A-Za-z])|"
+    r"(?<=[A-Za-z})\]'])'|\^\s*(?:\{\s*)?(?:T|\\top|\\text\{T\}|\\dagger|\*)\s*(?=\}|$|[^A-Za-z])|"
     r"\\Pi(?![A-Za-z])|\\(?:iff|implies)(?![A-Za-z])|\\(?:long)?(?:left|right|leftright|Left|Right|Leftright|up|down)arrow(?![A-Za-z])"
 )
 _OPERATOR: Final = re.compile(
@@ -43,7 +42,7 @@ def chooses(letter: Member, answer: Member) -> bool:
     described = _DESCRIBED_CHOICE.fullmatch(answer.text)
     if described and len(_CHOICE.findall(answer.text)) == 1 and not _doubtful(answer.text):
         return choice[1] == described[1]
-    return answer.sides.name == f"\\text{{choice {choice[1]}}}"
+    return answer.sides.name == f"\\text{{choice{choice[1]}}}"
 
 
 def _doubtful(name: str) -> bool:
@@ -57,7 +56,7 @@ def _hidden(gold: Member, answer: Member) -> bool:
 
 def _words(gold: Member, answer: Member) -> bool:
     r"""`5\text{ or so}`, `5\text{ years ago}`: a word changes the value, or says that it may be another."""
-    return any(member.refused is not None or _doubtful(member.sides.name) for member in (gold, answer))
+    return any(member.refused or _doubtful(member.sides.name) for member in (gold, answer))
 
 
 def _restated(gold: Member, answer: Member) -> bool:
@@ -101,16 +100,8 @@ def _adjacent(gold: Member, answer: Member) -> bool:
 
 
 def _units(gold: Member, answer: Member) -> bool:
-    r"""`5\text{ cents}` for `\$5`, `20 cm^7` for `20 cm^2`; text on one side only is not compared."""
+    r"""`5\text{ cents}` for `\$5`, `20 cm^7` for `20 cm^2`, `12_5` for `12_6`; a text on one side only is left out."""
     return not agree(*(member.quantities[-1].unit or member.percent * "percent" for member in (gold, answer)))
-
-
-def _bases(gold: Member, answer: Member) -> bool:
-    """`12_5` for `12_6`; a base on one side only is not compared."""
-    if gold.base and gold.base == answer.base and (gold.value is None or answer.value is None):
-        # `1E5` is no power of ten.
-        return gold.form != answer.form
-    return "_" in gold.whole + answer.whole and not may_be_equal(gold.whole, answer.whole)
 
 
 RULES: Final[dict[str, Callable[[Member, Member], bool]]] = {
@@ -122,7 +113,6 @@ RULES: Final[dict[str, Callable[[Member, Member], bool]]] = {
     "marks": _marks,
     "adjacent": _adjacent,
     "units": _units,
-    "bases": _bases,
 }
 """By name, whether the rule objects to an answer for a gold. `brackets`, `count`, `relation` and `solutions` are judged
 with the values."""

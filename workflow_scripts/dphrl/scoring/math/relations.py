@@ -18,9 +18,7 @@ _LETTER: Final = (
     r"(?:[A-Za-z]|\\(?:alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|lambda|mu|nu|xi|rho|sigma|tau|phi|"
     r"varphi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Sigma|Phi|Psi|Omega|ell)(?![A-Za-z]))"
 )
-_ACCENT: Final = (
-    r"\\(?:vec|bar|hat|overline|overrightarrow|tilde|widehat|mathbb|mathcal|mathbf|text|mathrm|operatorname)"
-)
+_ACCENT: Final = r"\\(?:vec|bar|hat|overline|overrightarrow|tilde|widehat|mathbb|text|operatorname)"
 _SCRIPTS: Final = (
     r"(?:\s*(?:_|\^(?=\s*\{?\s*(?:-\s*\d|\\prime|\*|'|\()))\s*(?:\{[^{}]*+\}|[A-Za-z0-9*]|\\[A-Za-z]+))*+\s*'*"
 )
@@ -33,14 +31,12 @@ _NAME: Final = re.compile(
     rf"\\mathbb\{{[A-Z]\}}\s*(?:\[.*\]|{_ANY})|E\s*\[.*\])\s*",
     re.DOTALL,
 )
-_SYMBOL: Final = re.compile(rf"\\(?:text|mathrm)\s*\{{[^{{}}]*\}}|{_LETTER}|\\[A-Za-z]+")
+_SYMBOL: Final = re.compile(rf"\\text\s*\{{[^{{}}]*\}}|{_LETTER}|\\[A-Za-z]+")
 _CONSTANTS: Final = frozenset({"e", "i"})
-_ARGUMENT: Final = re.compile(rf"\s*(?:{_SIMPLE}|\\text\s*\{{[^{{}}]*\}}|[A-Z]+)\s*(?P<argument>[(\[|].*)", re.DOTALL)
-_WORD: Final = re.compile(r"\\(?:text|mathrm|operatorname)")
-_CHOICE: Final = re.compile(r"\\text\{choice[A-J]\}")
-_NAME_WORDS: Final = re.compile(r"\\(?:text|mathrm|operatorname)\s*\{([^{}]*)\}|\\(max|min)(?![A-Za-z])")
+_WORD: Final = re.compile(r"\\(?:text|operatorname)")
+_NAME_WORDS: Final = re.compile(r"\\(?:text|operatorname)\s*\{([^{}]*)\}|\\(max|min)(?![A-Za-z])")
 _SAY_NOTHING: Final = frozenset({"the", "answer", "final", "value", "total", "result", "solution", "of", "is", "my"})
-_LETTERS_IN_TEXT: Final = re.compile(r"\\(?:text|mathrm)\{([A-Z]{1,3})\}")
+_LETTERS_IN_TEXT: Final = re.compile(r"\\text\{([A-Z]{1,3})\}")
 _NAME_PARTS: Final = re.compile(rf"m?\s*\\angle|({_LETTER}|\d|-)|\\[A-Za-z]+")
 _ONE_LETTER: Final = re.compile(rf"{_LETTER}(?:\s*_\s*(?:\{{[^{{}}]*\}}|\w))?")
 _WORD_FUNCTION: Final = re.compile(r"(?<![A-Za-z\\])(?:abs|sqrt|sin|cos|tan|log|ln|exp)(?=\s*\()")
@@ -123,18 +119,14 @@ def names_agree(gold: str, answer: str) -> bool:
     gold_words, answer_words = _words(gold), _words(answer)
     if gold_words and answer_words and not (gold_words <= answer_words or gold_words >= answer_words):
         return False
-    gold, answer = (_LETTERS_IN_TEXT.sub(r"\1", _SPACE.sub("", name)) for name in (gold, answer))
-    if all(name.startswith("(") for name in (gold, answer)) or all(map(_CHOICE.fullmatch, (gold, answer))):
-        # The order of a point and the letter of a choice count.
-        return gold == answer
-    left, right = _ARGUMENT.fullmatch(gold), _ARGUMENT.fullmatch(answer)
-    if gold.count("'") != answer.count("'") or (left and right and left["argument"] != right["argument"]):
+    names = [_LETTERS_IN_TEXT.sub(r"\1", _SPACE.sub("", name)) for name in (gold, answer)]
+    if gold.count("'") != answer.count("'"):
         return False
-    if bool(left) != bool(right) or _WORD.search(gold + answer):
+    if len({"(" in name for name in names}) > 1 or any(map(_WORD.search, names)):
         return True
-    # Letters in any order (`AB`, `BA`), without commands such as `\\angle`.
-    letters, others = (sorted(filter(None, _NAME_PARTS.findall(name.lower()))) for name in (gold, answer))
-    return letters == others
+    # Commands such as `\\angle` do not count. Letters may have any order (`AB`, `BA`), arguments and points may not.
+    parts = [list(filter(None, _NAME_PARTS.findall(name.lower()))) for name in names]
+    return parts[0] == parts[1] if "(" in names[0] else sorted(parts[0]) == sorted(parts[1])
 
 
 def _words(name: str) -> frozenset[str]:

@@ -13,12 +13,11 @@ from dphrl.scoring.math.answers import (
     MAX_CHARACTERS,
     MAX_RESPONSE,
     clean,
-    expand_exponents,
     final_answer,
     gold_answer,
     normal_form,
 )
-from dphrl.scoring.math.members import Member, answer_class, equal_numbers, members
+from dphrl.scoring.math.members import Member, answer_class, is_near, members
 from dphrl.scoring.verdict import Verdict, check_option
 from dphrl.scoring.workers.messages import Message
 from dphrl.scoring.workers.pool import Pool, PooledScorer
@@ -26,8 +25,6 @@ from dphrl.scoring.workers.pool import Pool, PooledScorer
 _GRACE_SECONDS: Final = 0.8
 _WORDS: Final = re.compile("[A-Za-z][^\\\\]*")
 _DOLLAR: Final = re.compile(r"\\?\$")
-# Answers that say nothing; no gold that the audit knows is one of them.
-_CONSTANTS: Final = ("0=1", "x=x", r"\phantom{1}")
 
 
 class MathScorer(PooledScorer):
@@ -79,29 +76,25 @@ class MathScorer(PooledScorer):
         return self._score(responses, ground_truths, judge)
 
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
-        r"""Each gold, put in a \boxed{}, compared with itself, and with constants that answer nothing.
+        r"""Each gold, put in a \boxed{}, compared with itself.
 
-        Verdicts and reasons: ("gold_error", "unrunnable") where it is not correct against itself; else "correct" with
-        `constant`, a constant is right; `text-only`, only the same text is right; or None.
+        Verdicts and reasons: ("gold_error", "unrunnable") where it is not correct; else "correct", with `text-only` if
+        only the same text is right, or None.
         """
         golds = [_gold(index, truth) for index, truth in enumerate(ground_truths)]
         verdicts = self.score([f"\\boxed{{{gold.text}}}" for gold in golds], ground_truths)
-        probes = [
-            _Comparison(gold, constant, constant, prose=False)
+        # The reply to any other answer says whether the gold has a value.
+        others = [
+            _Comparison(gold, "0=1", "0=1", prose=False)
             for gold, verdict in zip(golds, verdicts, strict=True)
-            if verdict.correct and self._comparison == "rules" and any(member.plain is None for member in gold.members)
-            for constant in _CONSTANTS
-        ]
-        reached, text_only = set[_Gold](), set[_Gold]()
-        for probe, reply in self._replies(probes).items():
-            if reply.get("equal"):
-                reached.add(probe.gold)
-            if reply.get("gold_value") is False:
-                text_only.add(probe.gold)
-        return [
-            ("correct", "constant" if gold in reached else "text-only" if gold in text_only else None)
             if verdict.correct
-            else ("gold_error", "unrunnable")
+            and self._comparison == "rules"
+            and any(member.decimal is None for member in gold.members)
+        ]
+        replies = self._replies(others).items()
+        text_only = {other.gold for other, reply in replies if reply.get("gold_value") is False}
+        return [
+            ("correct", "text-only" if gold in text_only else None) if verdict.correct else ("gold_error", "unrunnable")
             for gold, verdict in zip(golds, verdicts, strict=True)
         ]
 
@@ -159,7 +152,7 @@ class _Comparison:
         return _wrong(extracted, members(clean(extracted)), reply["rule"], has_value=reply["gold_value"])
 
 
-def _wrong(extracted: str, listed: list[Member], rule: str | None, has_value: bool = True) -> Verdict:
+def _wrong(extracted: str, listed: list[Member], rule: str | None = None, has_value: bool = True) -> Verdict:
     """A wrong answer; `detail` names the rule that decided, if one did."""
     text = None if has_value else "the gold answer has no value for math-verify: compared as text"
     return Verdict("wrong", False, 0.0, extracted, answer_class(listed), detail=f"rule: {rule}" if rule else text)
@@ -221,13 +214,11 @@ def _judge(response: str, mode: str, gold: _Gold, published: bool) -> Verdict | 
         return Verdict("no_answer", False, 0.0, extracted)
     if normal_form(text) == gold.form:
         return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    decided = equal_numbers(gold.members, listed, gold.tolerance)
-    if decided:
-        return Verdict("correct", True, 1.0, extracted, gold.answer_class)
-    if decided is False and not prose:
-        return _wrong(extracted, listed, None if len(gold.members) == len(listed) else "count")
-    if expand_exponents(extracted if prose else text) is None:
-        # math-verify takes 1e999999999 for 1.
-        detail = "a power of ten that is out of range"
-        return Verdict("wrong", False, 0.0, extracted, answer_class(listed), detail=detail)
+    single = len(gold.members) == len(listed) == 1
+    wanted, number = (gold.members[0].decimal, listed[0].decimal) if single else (None, None)
+    if wanted is not None and number is not None:
+        if is_near(wanted, number, gold.tolerance, gold.text + text):
+            return Verdict("correct", True, 1.0, extracted, gold.answer_class)
+        if not prose:
+            return _wrong(extracted, listed)
     return _Comparison(gold, extracted, extracted if prose else text, prose)

@@ -14,6 +14,8 @@ from dphrl.scoring.math.forms import DEGREE
 
 CURRENCY: Final = "\u00a4"
 """The sign that `clean` writes for a dollar sign that is not a delimiter."""
+BASE: Final = "base"
+"""The first word of the unit of a number with a base."""
 
 _SIGNS: Final = {
     CURRENCY: "dollar",
@@ -50,12 +52,12 @@ _OTHERS: Final = """
 """
 _CHANGING: Final = DOUBTS | frozenset(_OTHERS.split())
 
-_TEXT: Final = r"\\(?:text|mbox|mathrm|textbf|textrm|textit|textnormal)\s*\{(?P<text>(?:[^{}^]++|\^\{-?\d+\}|\^)*+)\}"
+_TEXT: Final = r"\\text\s*\{(?P<text>(?:[^{}^]++|\^\{-?\d+\}|\^)*+)\}"
 _POWER: Final = r"(?:\s*\^\s*(?:\{\s*-?\d+\s*\}|\d))?"
 _PIECE: Final = re.compile(
     rf"{_TEXT}{_POWER}|[{''.join(_SIGNS)}{DEGREE}\u00a2]|\\pmod\{{[^{{}}]*+\}}|(?<=[\d.}}])\s*'+"
 )
-_JOINT: Final = re.compile(r"(?:\s|~|/|\.|\*|\\(?:cdot|times)(?![A-Za-z]))*+")
+_JOINT: Final = re.compile(r"(?:\s|/|\.|\*|\\(?:cdot|times)(?![A-Za-z]))*+")
 _INSIDE: Final = re.compile(rf"[A-Za-z\d}})]\s*{_TEXT}")
 _BEFORE: Final = re.compile(rf"\s*([-+]?)\s*([{''.join(_SIGNS)}])")
 # Without `\\text` a word of four letters or more is no product of symbols, unless it is a function or a Greek letter.
@@ -68,38 +70,51 @@ _BARE_WORDS: Final = re.compile(
 _BARE_WORD: Final = re.compile(r"(?<![\\A-Za-z_{])(?:or|and|not|between|about|either|maybe|approximately)(?![A-Za-z])")
 _WORDS: Final = re.compile(rf"(?<!_)(?<!_\{{){_TEXT}")
 _COMMAND: Final = re.compile(r"\\[A-Za-z]+")
+_BASE_NAMES: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_SUBSCRIPT: Final = (
+    r"_(?P<brace>(?:\\text)?\{)?(?P<text>\\text\{)?(?P<paren>\()?"
+    rf"(?P<base>\d{{1,2}}|{'|'.join(_BASE_NAMES)})(?!\w)(?(paren)\))(?(text)\}})(?(brace)\}})"
+)
+# Not an exponent, an index or a part of a name: `\sum^5_2`, `x_{10}`, `\log_2 8`.
+BASED: Final = re.compile(
+    rf"(?<![\w.^}}\\])(?P<open>\()?(?=[A-Z]*\d)(?P<digits>[0-9A-Z]++(?:\.[0-9A-Z]++)?)(?(open)\)){_SUBSCRIPT}", re.ASCII
+)
+"""A number with its base: `2516_8`, `(A1)_{16}`, `11.01_{\text{two}}`."""
+_WITH_BASE: Final = re.compile(rf"(?P<outer>[({{])?(?P<sign>[-+]?){BASED.pattern}(?(outer)[)}}])", re.ASCII)
+_INDEXED: Final = re.compile(r"(?<![\w.^}\\])\(?\d[\d.]*+\)?_")
 _TOKEN: Final = re.compile(rf"[A-Za-z]+|\d+|'+|[-/^{DEGREE}\u00a2]")
 _INVERSE: Final = re.compile(r"(\S+) \^ - (\d+)")
-_DIGIT: Final = re.compile(r"\d")
 _PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?")
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """An expression and the text around it, empty if there is none. `refused` is a word that changes the value."""
+    """An expression and the text around it, empty if there is none. `refused`: a word changes the value."""
 
     value: str
     unit: str = ""
-    refused: str | None = None
+    refused: bool = False
 
 
 def quantity(text: str) -> Quantity:
     """The value of one side of an answer, and the text around it; a text without a value is its own value."""
     if text.isdigit():
         return Quantity(text)
+    if "_" in text and (based := _with_base(text.replace(" ", ""))):
+        return based
     bare = _BARE_WORDS.search(text)
     if bare:
         text = f"{text[: bare.start()]}\\text{{{bare[0].rstrip('.')}}}"
-    refused = _value_words(text)
+    refused = _is_refused(text)
     value, unit = _behind(text)
     currency = _BEFORE.match(value)
     if currency:
         value, unit = currency[1] + value[currency.end() :].lstrip(), f"{currency[2]} {unit}"
     if not value:
-        return Quantity(text, refused=refused if _DIGIT.search(text) else None)
+        return Quantity(text)
     if _INSIDE.search(value):
         # As a whole it may still be equal: `3\\text{ h }20\\text{ min}`.
-        return Quantity(_PIECE.sub(lambda piece: f"\\text{{{_unit(_tokens(piece[0]))}}}", text), "", "words inside")
+        return Quantity(_PIECE.sub(lambda piece: f"\\text{{{_unit(_tokens(piece[0]))}}}", text), refused=True)
     tokens = _tokens(unit)
     factor = 1
     scales = _SCALES_OF_MONEY if tokens and tokens[0] in _SIGNS.values() else _SCALES
@@ -115,6 +130,20 @@ def quantity(text: str) -> Quantity:
     return Quantity(value, _unit(tokens), refused)
 
 
+def _with_base(text: str) -> Quantity | None:
+    """The digits of a number with its base as unit; None for other texts, and where a digit is not below the base."""
+    match = _WITH_BASE.fullmatch(text)
+    if match is None:
+        return None
+    sign, digits, written = match["sign"], match["digits"], match["base"]
+    base = int(written) if written.isdigit() else _BASE_NAMES.index(written) + 2
+    if not (2 <= base <= 36 and all(int(digit, 36) < base for digit in digits if digit != ".")):
+        return None
+    # `1E5` is no power of ten.
+    value = sign + digits if digits.replace(".", "").isdecimal() else f"\\text{{digits {sign}{digits}}}"
+    return Quantity(value, f"{BASE} {base}")
+
+
 def agree(gold: str, answer: str) -> bool:
     """Whether two texts may belong to equal answers: equal, or one of them absent; prime marks are never left out."""
     return gold == answer or ((not gold or not answer) and "'" not in gold + answer)
@@ -127,7 +156,7 @@ def _behind(text: str) -> tuple[str, str]:
         if start == len(text) or not _JOINT.fullmatch(text, end, piece.start()):
             start = piece.start()
         end = piece.end()
-    value = text[:start].rstrip(" ~")
+    value = text[:start].rstrip()
     if text[end:].strip(" .") or value.endswith(("_", "^")):
         return text.strip(), ""
     return (value[:-1].rstrip(), f"/{text[start:]}") if value.endswith("/") else (value, text[start:])
@@ -156,16 +185,14 @@ def _unit(tokens: list[str]) -> str:
     return _INVERSE.sub(r"/ \1 ^ \2", " ".join(tokens)).replace(" ^ 1", "")
 
 
-def _value_words(text: str) -> str | None:
-    """The first word in a text that changes a value, or None."""
-    bare = _BARE_WORD.search(text)
-    if bare:
-        return bare[0]
+def _is_refused(text: str) -> bool:
+    """Whether a word in a text changes its value, or a number has an index that is no base (`204_1`)."""
+    if ("_" in text and _INDEXED.search(text)) or _BARE_WORD.search(text):
+        return True
     for match in _WORDS.finditer(text):
         words = re.findall("[a-z]+", match["text"].lower())
         # Behind a digit, `squared` changes the value; behind a unit, it belongs to the unit.
-        powers = ("squared", "cubed") if text[: match.start()].rstrip()[-1:].isdigit() else ()
-        changing = next((word for word in words if word in _CHANGING or (word == words[0] and word in powers)), None)
-        if changing:
-            return changing
-    return None
+        squared = words[:1] in (["squared"], ["cubed"]) and text[: match.start()].rstrip()[-1:].isdigit()
+        if squared or not _CHANGING.isdisjoint(words):
+            return True
+    return False

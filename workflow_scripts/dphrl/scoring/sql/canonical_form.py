@@ -36,26 +36,23 @@ class _Scope:
     kept: frozenset[str] = frozenset()
 
 
-class _UnnamedSourceError(ValueError):
-    """A FROM clause contains other sources than tables and subqueries, or only joins."""
+class UnnamedSourceError(ValueError):
+    """A FROM clause has other sources than tables and subqueries: a table-valued function, nested or only joins."""
 
 
 def canonical_form(query: exp.Query) -> str:
-    """The canonical text of a query's syntax tree; with table-valued functions or nested joins, names stay as written.
+    """The canonical text of a query's syntax tree.
 
-    Raises RecursionError where the query is nested too deeply.
+    Raises UnnamedSourceError, and RecursionError where the query is nested too deeply.
     """
-    try:
-        return _query(query, _Scope(), named=False)
-    except _UnnamedSourceError:
-        return _form(query, None)
+    return _query(query, _Scope(), named=False)
 
 
-def _form(node: exp.Expr, scope: _Scope | None) -> str:
+def _form(node: exp.Expr, scope: _Scope) -> str:
     match node:
         case exp.Paren():
             return _form(node.this, scope)
-        case exp.Select() | exp.SetOperation() if scope is not None:
+        case exp.Select() | exp.SetOperation():
             return _query(node, scope, named=False)
         case exp.And() | exp.Or() | exp.EQ() | exp.NEQ():
             operands = _operands(type(node), node) if isinstance(node, exp.Connector) else node.iter_expressions()
@@ -68,17 +65,17 @@ def _form(node: exp.Expr, scope: _Scope | None) -> str:
             return f"({node.name.lower()} {_value(node.expressions, scope)})"
         case exp.Column() if isinstance(node.this, exp.Identifier | exp.Star):
             return _column(node, scope)
-        case exp.Table() if scope is not None:
+        case exp.Table():
             return _table(node, scope)
     return _arguments(node, scope)
 
 
-def _arguments(node: exp.Expr, scope: _Scope | None, without: Iterable[str] = ()) -> str:
+def _arguments(node: exp.Expr, scope: _Scope, without: Iterable[str] = ()) -> str:
     arguments = ((key, value) for key, value in sorted(node.args.items()) if value and key not in without)
     return f"({type(node).__name__}{''.join(f' {key}={_value(value, scope)}' for key, value in arguments)})"
 
 
-def _value(value: Any, scope: _Scope | None) -> str:
+def _value(value: Any, scope: _Scope) -> str:
     if isinstance(value, exp.Expr):
         return _form(value, scope)
     if isinstance(value, list):
@@ -109,22 +106,22 @@ def _operands(connective: type[exp.Expr], node: exp.Expr) -> Iterator[exp.Expr]:
             yield operand
 
 
-def _column(node: exp.Column, scope: _Scope | None) -> str:
+def _column(node: exp.Column, scope: _Scope) -> str:
     """A column; an unqualified one in double quotes may be a string, so its spelling is kept."""
     name, table = node.name.lower(), node.table.lower()
     if not table and node.this.args.get("quoted"):
         return f"(Quoted {json.dumps(node.name)})"
     column = "(Star)" if isinstance(node.this, exp.Star) else json.dumps(name)
-    if not table or (scope is not None and table == scope.sole and name not in scope.kept):
+    if not table or (table == scope.sole and name not in scope.kept):
         return column
-    if scope is not None and not node.args.get("db"):
+    if not node.args.get("db"):
         return f"{scope.sources.get(table, json.dumps(table))}.{column}"
     return _arguments(node, scope)
 
 
 def _table(node: exp.Table, scope: _Scope) -> str:
     if not isinstance(node.this, exp.Identifier) or node.args.get("joins"):
-        raise _UnnamedSourceError
+        raise UnnamedSourceError
     canonical = None if node.args.get("db") else scope.tables.get(node.name.lower())
     return canonical or _arguments(node, scope, without=("alias",))
 
@@ -142,36 +139,23 @@ def _query(node: exp.Expr, scope: _Scope, named: bool) -> str:
     elif isinstance(node, exp.SetOperation):
         parts.append(_compound(node, scope, named))
     else:
-        raise _UnnamedSourceError
+        raise UnnamedSourceError
     return f"(With {' '.join(parts)})" if ctes else parts[0]
 
 
 def _compound(node: exp.SetOperation, scope: _Scope, named: bool) -> str:
+    # ORDER BY names output columns of the branches.
+    named = named or node.args.get("order") is not None
     sides = [_query(side, scope, named) for side in (node.left, node.right)]
     rest = _arguments(node, scope, without=("this", "expression", "order", "with_"))
-    return f"({' '.join([*sides, rest])}{_order(node, scope, _positions(node))})"
-
-
-def _positions(node: exp.SetOperation) -> dict[str, str]:
-    """The output column of each name under ORDER BY: of the first branch with such an alias, else such a column."""
-    positions: dict[str, str] = {}
-    waiting: list[exp.Expr] = [node]
-    while waiting:
-        branch = waiting.pop()
-        if isinstance(branch, exp.SetOperation):
-            waiting += (branch.right, branch.left)
-            continue
-        outputs = enumerate(branch.expressions)
-        for number, output in sorted(outputs, key=lambda item: not isinstance(item[1], exp.Alias)):
-            positions.setdefault(output.alias_or_name.lower(), f"output {number}")
-    return positions
+    return f"({' '.join([*sides, rest])}{_order(node, scope, {})})"
 
 
 def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
     joins = node.args.get("joins") or []
     start = [node.args["from_"]] if node.args.get("from_") else []
     if joins and not start:
-        raise _UnnamedSourceError
+        raise UnnamedSourceError
     sources = [(_source(part.this, scope), part.this.alias_or_name.lower()) for part in (*start, *joins)]
     inner = all(_is_inner(join) for join in joins)
     if inner and not any(isinstance(column, exp.Star) for column in node.expressions):
@@ -204,7 +188,7 @@ def _source(node: exp.Expr, scope: _Scope) -> str:
         return _table(node, scope)
     if isinstance(node, exp.Subquery) and not any(value for key, value in node.args.items() if key not in _NAMED):
         return _query(node.this, scope, named=True)
-    raise _UnnamedSourceError
+    raise UnnamedSourceError
 
 
 def _is_inner(join: exp.Join) -> bool:
@@ -223,23 +207,16 @@ def _output(column: exp.Expr, scope: _Scope) -> tuple[str | None, str]:
     return None, _form(column, scope)
 
 
-def _aliases(node: exp.Select) -> dict[str, exp.Expr]:
-    """The values of the output columns' aliases; of equal aliases, the first counts."""
-    return {column.alias.lower(): column.this for column in reversed(node.expressions) if isinstance(column, exp.Alias)}
-
-
 def _kept_aliases(node: exp.Select, named: bool) -> frozenset[str]:
-    """The aliases that clauses other than a plain ORDER BY term may refer to; without a schema this is not certain."""
-    values = _aliases(node)
+    """The aliases that expressions other than plain ORDER BY terms may refer to; without a schema not certain."""
+    values = {column.alias.lower(): column.this for column in node.expressions if isinstance(column, exp.Alias)}
     aliases = {name for name in values if not isinstance(values[name], exp.Column) or values[name].name.lower() != name}
     if named or not aliases:
         return frozenset(aliases)
-    clauses = [node.args.get(key) for key in ("where", "group", "having")]
-    clauses += [*(node.args.get("joins") or []), *(node.args.get("windows") or [])]
-    if node.args.get("order"):
-        clauses += [term for term in node.args["order"].expressions if not isinstance(term.this, exp.Column)]
-    columns = (column for clause in clauses if clause for column in clause.find_all(exp.Column))
-    return frozenset(aliases & {column.name.lower() for column in columns if not column.table})
+    order = node.args["order"].expressions if node.args.get("order") else ()
+    plain = {id(term.this) for term in order}
+    columns = (column for column in node.find_all(exp.Column) if not column.table and id(column) not in plain)
+    return frozenset(aliases & {column.name.lower() for column in columns})
 
 
 def _order(node: exp.Expr, scope: _Scope, aliases: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ import signal
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, ParamSpec, TypeVar
 
@@ -25,24 +25,24 @@ _Result = TypeVar("_Result")
 
 @dataclass(slots=True)
 class _Gold:
-    """A gold query.
+    """A gold query under a comparison.
 
     Attributes:
         execution: its result rows, or its error.
-        ordered: by comparison, whether the order of rows matters.
-        classes: by comparison, the digest of the result rows.
+        ordered: whether the order of rows matters; None until an answer ran.
+        answer_class: the digest of the result rows; None until an answer was correct.
     """
 
     execution: Execution
-    ordered: dict[str, bool] = field(default_factory=dict)
-    classes: dict[str, str] = field(default_factory=dict)
+    ordered: bool | None = None
+    answer_class: str | None = None
 
     def orders(self, sql: str, comparison: str) -> bool:
         """Whether the order of rows matters; a query that takes too long to parse is judged by its text."""
-        if comparison not in self.ordered:
+        if self.ordered is None:
             ordered = within(_PROGRAM_S, gold_orders, sql, comparison)
-            self.ordered[comparison] = "order by" in sql.lower() if ordered is None else ordered
-        return self.ordered[comparison]
+            self.ordered = "order by" in sql.lower() if ordered is None else ordered
+        return self.ordered
 
 
 class SqlHandler:
@@ -63,7 +63,7 @@ class SqlHandler:
         limits = Limits(**options["limits"])
         self._sandbox = Sandbox(limits)
         self._seconds = limits.timeout_s + _GRACE_S
-        self._golds: OrderedDict[tuple[str, str], _Gold] = OrderedDict()
+        self._golds: OrderedDict[tuple[str, str, str], _Gold] = OrderedDict()
         self._gold_bytes = 0
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         if self._programs:
@@ -100,7 +100,7 @@ class SqlHandler:
             return reply if "sql" in task else {**reply, "verdict": "gold_error"}
 
     def _judge(self, database: str, gold_sql: str, comparison: str, sql: str) -> Message:
-        cached = self._gold(database, gold_sql)
+        cached = self._gold(database, gold_sql, comparison)
         gold = cached.execution
         if gold.outcome != "ok":
             return _gold_error("gold", gold)
@@ -111,9 +111,8 @@ class SqlHandler:
         self._set_alarm()
         if answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered):
             # Equal results have equal classes.
-            if comparison not in cached.classes:
-                cached.classes[comparison] = answer_class(gold.rows, comparison, ordered)
-            reply = verdict_reply("correct", reward=1.0, answer_class=cached.classes[comparison])
+            cached.answer_class = cached.answer_class or answer_class(gold.rows, comparison, ordered)
+            reply = verdict_reply("correct", reward=1.0, answer_class=cached.answer_class)
             return {**reply, "reads_table": answer.reads_table}
         credit = 0.0
         if self._partial != "none":
@@ -126,7 +125,7 @@ class SqlHandler:
         reply = self._judge(database, sql, comparison, sql)
         if reply["verdict"] != "correct":
             return reply
-        cached = self._gold(database, sql)
+        cached = self._gold(database, sql, comparison)
         gold = cached.execution
         reversed_ = self._execute(database, sql, reverse=True)
         if reversed_.outcome != "ok":
@@ -148,8 +147,8 @@ class SqlHandler:
         self._set_alarm()
         return self._sandbox.execute(database, sql, reverse)
 
-    def _gold(self, database: str, sql: str) -> _Gold:
-        key = (database, sql)
+    def _gold(self, database: str, sql: str, comparison: str) -> _Gold:
+        key = (database, sql, comparison)
         gold = self._golds.pop(key, None)
         if gold is None:
             gold = _Gold(self._execute_gold(database, sql))
@@ -159,7 +158,7 @@ class SqlHandler:
         self._golds[key] = gold
         most = _GOLD_CACHE_ENTRIES
         while len(self._golds) > 1 and (self._gold_bytes > _GOLD_CACHE_BYTES or len(self._golds) > most):
-            (_, oldest), dropped = self._golds.popitem(last=False)
+            (_, oldest, _), dropped = self._golds.popitem(last=False)
             self._gold_bytes -= dropped.execution.size + len(oldest)
         return gold
 

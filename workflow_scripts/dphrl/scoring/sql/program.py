@@ -94,7 +94,8 @@ def _depth(tokens: Iterable[Any]) -> int:
 def program_class(sql: str) -> str | None:
     """Digest of the query's canonical form (`dphrl.scoring.sql.canonical_form`).
 
-    None if sqlglot cannot parse it, or SQLite cannot: sqlglot reads more, such as a JOIN behind LIMIT.
+    None if sqlglot cannot parse it, or SQLite cannot: sqlglot reads more, such as a JOIN behind LIMIT. None too for a
+    table-valued function and for joins in parentheses.
     """
     return (_cached_class if len(sql) <= _LONGEST_CACHED else _class)(sql)
 
@@ -103,13 +104,13 @@ def _class(sql: str) -> str | None:
     tree, tokens = _read(sql)
     if tree is None or not _is_sqlite(sql):
         return None
-    from dphrl.scoring.sql.canonical_form import canonical_form
+    from dphrl.scoring.sql.canonical_form import UnnamedSourceError, canonical_form
 
     if _differs_in_sqlite(tree, sql, tokens):
         return None
     try:
         return digest(canonical_form(tree) + _odd_casts(tree, tokens))
-    except RecursionError:
+    except (RecursionError, UnnamedSourceError):
         return None
 
 

@@ -1,12 +1,10 @@
-"""Messages between a scorer and its worker processes: 4 bytes of length (big endian), then JSON."""
+"""Messages between a scorer and its worker processes: one line of JSON each."""
 
 import json
-import struct
 from typing import Any, BinaryIO, Final, Protocol
 
 Message = dict[str, Any]
 
-HEADER: Final = struct.Struct(">I")
 _LONGEST_DETAIL: Final = 500
 
 
@@ -51,16 +49,11 @@ def error_reply(error: BaseException) -> Message:
 
 
 def encode(message: Message) -> bytes:
-    """A message as bytes with its length before it; lone surrogates survive as escapes."""
-    data = json.dumps(message).encode("ascii")
-    return HEADER.pack(len(data)) + data
+    """A message as a line; lone surrogates survive as escapes."""
+    return json.dumps(message).encode("ascii") + b"\n"
 
 
 def read(stream: BinaryIO) -> Message | None:
     """The next message, or None at the end of the stream."""
-    header = stream.read(HEADER.size)
-    if len(header) < HEADER.size:
-        return None
-    (size,) = HEADER.unpack(header)
-    data = stream.read(size)
-    return dict(json.loads(data)) if len(data) == size else None
+    line = stream.readline()
+    return dict(json.loads(line)) if line.endswith(b"\n") else None

@@ -20,8 +20,7 @@ _MAX_KILLS: Final = 5
 _MIN_MEMORY_MIB: Final = 256
 _STOPPED: Final = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
 _TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
-_CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
-_MAX_BUS_ERRORS: Final = 3
+_CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
 _BATCH: Final = 16
 
 _Task = TypeVar("_Task", bound=Task)
@@ -58,7 +57,6 @@ class Pool:
         self._deadline_s, self._alone_s = deadline_s, alone_s
         self._slots: list[WorkerProcess | None] = [None] * workers
         self._stopped = threading.Event()
-        self._bus_errors = 0
 
     def __len__(self) -> int:
         """The number of workers, running or not."""
@@ -78,13 +76,11 @@ class Pool:
         A task whose worker was killed from outside runs again, a few times.
 
         Raises InfrastructureError where a worker cannot be started or fails by an error in its code, workers are
-        repeatedly killed from outside on one task, die of SIGBUS on several tasks in a row, or the verdict on a task is
-        `infrastructure_error`.
+        repeatedly killed from outside on one task, or the verdict on a task is `infrastructure_error`.
         """
         queue = deque(batches)
         replies: dict[int, Message] = {}
         suspects: list[_Suspect] = []
-        self._bus_errors = 0
         self._stopped.clear()
         executor = ThreadPoolExecutor(max_workers=len(self._slots), thread_name_prefix="scoring")
         try:
@@ -163,7 +159,6 @@ class Pool:
             try:
                 process.send({"tasks": [task]}, self._deadline_s)
                 reply = _checked(process.receive(self._deadline_s))
-                self._bus_errors = 0
                 if reply.get("renew"):
                     self._end(slot)
                 return reply
@@ -173,8 +168,6 @@ class Pool:
                     raise
                 if loss.late or loss.signal in _TIME_UP:
                     return verdict_reply("timeout", detail=_STOPPED)
-                if loss.signal == signal.SIGBUS:
-                    self._count_bus_error(task)
                 if loss.signal in _CRASHES:
                     detail = f"the worker died of {signal.Signals(loss.signal).name}, twice"
                     return verdict_reply("runtime_error", detail=detail)
@@ -183,22 +176,9 @@ class Pool:
                     raise InfrastructureError(f"{problem}. The task: {str(task)[:500]}") from loss
         raise InfrastructureError(
             f"scoring workers were killed from outside {_MAX_KILLS + 1} times while they judged one answer, which "
-            f"may not be its fault. Is the machine short of memory? The task: {str(task)[:500]}"
+            "may not be its fault. Is the machine short of memory, or a file of the environment on a broken disk? "
+            f"The task: {str(task)[:500]}"
         )
-
-    def _count_bus_error(self, task: Message) -> None:
-        """Stop after SIGBUS on several answers in a row: a mapped file is lost, which would give zero rewards.
-
-        A worker maps no file but Python and its libraries (SQLite's own mapping is off), so no answer can ask for this
-        signal, as one might for the other crashes: those stay verdicts, or hostile answers could stop a run.
-        """
-        self._bus_errors += 1
-        if self._bus_errors >= _MAX_BUS_ERRORS:
-            raise InfrastructureError(
-                f"scoring workers died of SIGBUS, each twice, on {self._bus_errors} answers in a row: a file of Python "
-                "or of a library cannot be read. Check the disk of the environment, then run again. The last task: "
-                f"{str(task)[:500]}"
-            )
 
     def _worker(self, slot: int) -> WorkerProcess:
         process = self._slots[slot] = self._slots[slot] or self._start(_MAX_KILLS)

@@ -17,7 +17,7 @@ from typing import IO, Final
 
 import dphrl
 from dphrl.scoring.workers import worker
-from dphrl.scoring.workers.messages import HEADER, Message, encode
+from dphrl.scoring.workers.messages import Message, encode
 
 START_SECONDS: Final = 120.0
 _START: Final = f"import sys; sys.path.insert(0, sys.argv[1]); from {worker.__name__} import main; main()"
@@ -30,13 +30,14 @@ _ENVIRONMENT: Final = {
     # SQLite's modifier 'localtime' is the same on every machine.
     "TZ": "UTC0",
 }
-_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM})
+# SIGBUS: a file of Python or of a library is lost. A worker maps no other, so no answer can ask for this signal.
+_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGBUS})
 
 
 class WorkerLost(Exception):
     """A worker ended: `late` if this process killed it at the deadline, else by `signal` (0: by itself).
 
-    `outside`: another process killed it, such as a user, a batch system, or the kernel when memory ran out.
+    `outside`: no answer did it but a user, a batch system, or the kernel when memory ran out or a file was lost.
     """
 
     def __init__(self, late: bool, returncode: int | None, stderr: str) -> None:
@@ -66,7 +67,7 @@ class WorkerProcess:
         self._writable, self._readable = select.poll(), select.poll()
         self._writable.register(self._stdin, select.POLLOUT)
         self._readable.register(self._stdout, select.POLLIN)
-        self._buffer = bytearray()
+        self._buffer = b""
         self.send(first, START_SECONDS)
         self.receive(START_SECONDS)
 
@@ -88,19 +89,15 @@ class WorkerProcess:
     def receive(self, seconds: float) -> Message:
         """The next reply; a worker that did not send it after `seconds` is killed."""
         deadline = time.monotonic() + seconds
-        size = HEADER.size
-        while True:
-            if len(self._buffer) >= size:
-                (length,) = HEADER.unpack_from(self._buffer)
-                if len(self._buffer) >= size + length:
-                    reply: Message = json.loads(self._buffer[size : size + length])
-                    del self._buffer[: size + length]
-                    return reply
+        while b"\n" not in self._buffer:
             self._wait(self._readable, deadline)
             block = os.read(self._stdout.fileno(), 1 << 16)
             if not block:
                 raise self._lost(late=False)
             self._buffer += block
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        reply: Message = json.loads(line)
+        return reply
 
     def signal(self, number: int) -> None:
         """Send a signal to the process, if it is still running."""
