@@ -5,11 +5,8 @@ from snakemake.logging import logger
 from snakemake.utils import min_version
 
 from dphrl.config.errors import ConfigError
-from dphrl.config.load import check_planned, load_config
-from dphrl.config.places import check_files
 from dphrl.config.yaml_files import merged, read_yaml
-from dphrl.plan.describe import check_fits
-from dphrl.store.folder import check_folder
+from dphrl.plan.start import checked_config
 
 # pathvars: 9.12.0, a function as `priority`: 9.17.0, `cache` with named outputs: 9.20.0, pathvars with storage: 9.21.1.
 # No attribute of `workflow` below is documented: tests/workflow/test_oldest.py uses them on this version.
@@ -29,15 +26,7 @@ try:
     # Snakemake merges the files too, but takes the last of two equal keys, and keeps a null that removes a block.
     if FILES:
         config = merged(*map(read_yaml, FILES), workflow.config_settings.config)
-    CONFIG = load_config(config)
-    check_planned(config, workflow.is_main_process)
-    check_files(CONFIG, Path.cwd())
-    if workflow.is_main_process and any(method.functions for method in CONFIG.methods.values()):
-        from dphrl.objective.user_functions import check_functions  # with torch, which takes seconds to import
-
-        check_functions(CONFIG.methods, CONFIG.train.rollouts_per_prompt)
-    check_folder(CONFIG, Path.cwd(), starts=workflow.is_main_process and not workflow.output_settings.dryrun)
-    check_fits(CONFIG, Path.cwd())
+    CONFIG = checked_config(config, Path.cwd(), plans=workflow.is_main_process)
 except ConfigError as error:
     raise SystemExit(str(ConfigError(error.problems, FILES))) from None
 

@@ -20,7 +20,6 @@ rule figure:
     params:
         # The script imports the module of the figure by its name, which no static graph shows.
         code=lambda wildcards: code("figure.py", modules=[figures.module(wildcards.figure)]),
-        methods=lambda w: slices.paper(CONFIG)["methods"] if figures.figure(w.figure).methods else None,
         caption=lambda wildcards: figures.figure(wildcards.figure).caption,
         datasets=SETS,
     message:

@@ -1,5 +1,5 @@
 # The report of the run, and the model cards of its policies.
-from dphrl.report.page_tables import FURTHER
+from dphrl.report.page_tables import READ
 
 
 report: "run.rst"  # the first page of `snakemake --report`
@@ -25,13 +25,9 @@ rule report:
     """The report page, one self-contained file."""
     input:
         **STAGES,
-        headline="<results>/tables/headline.parquet",
-        claims="<results>/tables/claims.parquet",
-        comparisons="<results>/tables/comparisons.parquet",
-        datasets="<results>/tables/datasets.parquet",
+        tables=collect("<results>/tables/{table}.parquet", table=READ),
         partitions=collect("<results>/draws/{draw}/partition/final.parquet", draw=DRAWS),
-        papers=collect("<results>/tables/paper/{name}.csv", name=PAPER_TABLES) if PUBLISHED else [],
-        further=collect("<results>/tables/{table}.parquet", table=FURTHER),
+        published=contents.published(LAYOUT),
         training=branch(CONFIG.methods, then="<results>/tables/training.parquet"),
         figures=collect("<results>/figures/{figure}.json", figure=FIGURES),
         rollouts=collect("<results>/rollouts/{sample}", sample=SHOWN),
@@ -46,8 +42,7 @@ rule report:
         code=code("write_report.py"),
         report=slices.report(CONFIG)["report"],
         figures=FIGURES,
-        papers=PAPER_TABLES if PUBLISHED else [],
-        further=FURTHER,
+        tables=READ,
         facts=contents.facts(LAYOUT),
         answered=contents.answered_dataset(LAYOUT),
         stages=list(STAGES),
@@ -97,6 +92,7 @@ if CONFIG.methods:
         input:
             manifests=collect("<results>/policies/{policy}.json", policy=TRAINED),
             headline="<results>/tables/headline.parquet",
+            training="<results>/tables/training.parquet",
             datasets="<results>/tables/datasets.parquet",
             partitions=collect("<results>/draws/{draw}/partition/final.parquet", draw=DRAWS),
         output:

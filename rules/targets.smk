@@ -29,4 +29,4 @@ rule train:
 rule evaluate:
     """The evaluations of every policy on every evaluation set."""
     input:
-        rules.make_tables.input,
+        rules.make_tables.input.evaluations,

@@ -9,6 +9,8 @@ rule train_segment:
         weights=ancient(from_step_before("<results>/policies/{method}-s{seed}/step{step}", BASE_WEIGHTS)),
         state=from_step_before("<results>/states/{method}-s{seed}/step{step}.json", []),
         optimizer=ancient(from_step_before("<results>/states/{method}-s{seed}/step{step}", [])),
+        # With train.stop, which the metrics decide.
+        metrics=LAYOUT.metrics_before,
         partition=in_draw("<results>/draws/{draw}/partition/final.parquet"),
         prompts="<results>/prompts/<train>.parquet",
         gold="<results>/gold/<train>.parquet",

@@ -19,8 +19,11 @@ import polars as pl
 from registered import PRIMARY, Both, both, collect, contrasts, table
 
 from dphrl.config.load import read_config
+from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.methods import label
 from dphrl.evaluation.study import Study
+from dphrl.report.page_tables import where_lost
+from dphrl.report.text_tables import markdown_table
 from dphrl.store.parquet import read_table
 from dphrl.store.policy_names import PolicyName
 
@@ -53,6 +56,13 @@ NOT_REGISTERED = tuple(
 REGISTERED, TRAININGS = "demo-llm-full", {"grpo": 5, "exp_only": 3, "dph_f": 3, "dph_js": 5, "rkl_k2": 3}
 
 
+# Classes among the right samples of a question.
+_right_programs = pl.struct("programs", "correct").map_elements(
+    lambda row: len({program for program, right in zip(*row.values(), strict=False) if right} - {None}),
+    return_dtype=pl.Int32,
+)
+
+
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
     """The counts of each policy of a run on each dataset."""
     for path in sorted((run / "evaluation").rglob("*.parquet")):
@@ -60,7 +70,7 @@ def of_run(run: Path) -> Iterator[pl.DataFrame]:
         yield read_table(path, "evaluation").select(
             pl.lit(run.name).alias("run"), pl.lit(path.stem).alias("dataset"), pl.lit(name.method).alias("method"),
             pl.lit(name.seed, pl.Int32).alias("seed"), pl.lit(name.step, pl.Int32).alias("step"),
-            "prompt_id", "cluster", "n", "c", "greedy_correct", "distinct_programs",
+            "prompt_id", "cluster", "n", "c", "greedy_correct", distinct_programs=_right_programs,
         )  # fmt: skip
 
 
@@ -124,6 +134,8 @@ def tables(path: Path) -> None:
         family(study, ENDPOINTS, "Holm")
         family(study, SECONDARY, "BH")
         family(study, NOT_REGISTERED, "uncorrected")
+        for lost in where_lost(comparisons(study), SEEN):
+            print(markdown_table(lost))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from dphrl.store.catalogue import SCHEMAS
 
 def comparison(difference: float = 0.03, error: float = 0.01, freedom: float = 20.0, **other: Any) -> dict[str, Any]:
     """A row, by default of DPH-F and GRPO over three seeds each; p is that of the t test."""
-    row = {"dataset": "d", "metric": "pass@16", "method": "dph_f", "against": "grpo", "difference": difference}
+    row = {"level": "", "dataset": "d", "metric": "pass@16", "method": "dph_f", "against": "grpo"}
+    row |= {"difference": difference}
     row |= {"low": difference - 2 * error, "high": difference + 2 * error, "p_permutation": None}
     row |= {"error_trainings": error, "freedom_trainings": freedom, "error_questions": 0.0, "freedom_questions": None}
     row |= {"p": 2 * float(stdtr(freedom, -abs(difference) / error)), "seeds": 3, "seeds_against": 3}

@@ -32,12 +32,9 @@ def evaluation(correct, method="base", dataset="d", seed=0, step=0, style=("a",)
             "greedy_correct": correct[:, 0],
             "styles": pl.Series(given_styles, dtype=pl.List(pl.String)),
             "distinct_styles": found,
-            "distinct_styles_correct": found,
-            "distinct_answers": correct.any(axis=1).astype(int),
-            "distinct_programs": correct.sum(axis=1),
         }
     )
-    return frame.with_columns(pl.col("seed", "step", "n", "c", "^distinct_.*$").cast(pl.Int32))
+    return frame.with_columns(pl.col("seed", "step", "n", "c", "distinct_styles").cast(pl.Int32))
 
 
 def with_classes(frame, answers, programs=None, skeletons=None):

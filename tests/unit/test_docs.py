@@ -67,11 +67,11 @@ def test_every_command_of_dphrl_has_the_options_that_the_docs_give_it(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        main([*name.split(), "--help"])
+        main([name, "--help"])
     shown = capsys.readouterr().out
     for command in _commands():
         words = command.split()
-        if words[0] == "dphrl" and name == next(n for n in (" ".join(words[1:3]), words[1]) if n in COMMANDS):
+        if words[:2] == ["dphrl", name]:
             assert all(word.partition("=")[0] in shown for word in words if word.startswith("--")), command
 
 

@@ -3,9 +3,9 @@
 import ast
 import json
 import re
-import subprocess
+import runpy
 import sys
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,17 +19,17 @@ EXAMPLES = ROOT / "examples"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
-@cache
-def printed(name: str) -> str:
-    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_prints_what_its_docstring_says(name: str) -> None:
-    text = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
-    said = ast.get_docstring(ast.parse(text)) or ""
-    assert "".join(f"    {line}\n" for line in printed(name).splitlines()) in f"{said}\n"
+def test_an_example_prints_what_its_docstring_says(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = EXAMPLES / f"{name}.py"
+    monkeypatch.setattr(sys, "argv", [str(file)])
+    monkeypatch.syspath_prepend(EXAMPLES)
+    with suppress(SystemExit):
+        runpy.run_path(str(file), run_name="__main__")
+    said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    assert "".join(f"    {line}\n" for line in capsys.readouterr().out.splitlines()) in f"{said}\n"
 
 
 def test_the_page_lists_every_example() -> None:

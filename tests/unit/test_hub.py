@@ -14,19 +14,17 @@ from hub_server import Hub, serve
 from huggingface_hub import _tree_cache, constants
 from tiny_models import write_tokenizer
 
-from dphrl.config.errors import ConfigError
+from dphrl.cli import main
 from dphrl.hub import (
     HubError,
     HubName,
     _checked_answers,
-    cached_files,
     data_name,
     fetch,
     local_files,
     model_name,
     one_file,
 )
-from dphrl.plan.starter import Wish, starter
 
 MODEL, DATA = HubName("model", "org/model"), HubName("dataset", "org/data", None, "main/train.jsonl")
 TOKEN = "hf_secret"
@@ -87,7 +85,6 @@ def test_the_syntax_of_a_model(tmp_path: Path) -> None:
     ("text", "part"),
     [
         ("hf://gpt2", "no name of the hub"),
-        ("hf://buckets/org/bucket/file", "expected a model"),
         ("hf://spaces/org/space", "expected a model"),
         ("hf://datasets/org/data/train.jsonl", "expected a model"),
         ("hf://org/model/model.safetensors", "expected a model"),
@@ -124,14 +121,13 @@ def test_a_model_brings_its_files_and_no_pickles_code_or_other_weights(hub: Hub,
     assert len(hub.ranges) == count
 
 
-@pytest.mark.parametrize("name", ["data.train.json", "supervised.json"])
-def test_data_brings_one_file(hub: Hub, tmp_path: Path, name: str) -> None:
-    listing = _listing(tmp_path, DATA, name)
+def test_data_brings_one_file(hub: Hub, tmp_path: Path) -> None:
+    listing = _listing(tmp_path, DATA, "data.train.json")
     (file,) = local_files([str(listing)])
     assert file.name == "train.jsonl"
     assert file.read_bytes() == (hub.folders["datasets/org/data"] / "main/train.jsonl").read_bytes()
     assert local_files(["data/train.jsonl"]) == [Path("data/train.jsonl")]
-    assert local_files([f"hub/{name}"]) == [Path("hub", name)]
+    assert local_files(["hub/data.train.json"]) == [Path("hub/data.train.json")]
 
 
 def test_a_transfer_that_breaks_off_goes_on_where_it_was(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,19 +254,22 @@ def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) ->
     listing = _listing(tmp_path, MODEL, "model.base.json")
     shutil.rmtree(constants.HF_HUB_CACHE)
     with pytest.raises(HubError, match=f"no longer in the cache .* delete {listing}"):
-        cached_files(listing)
+        local_files([str(listing)])
 
 
-def test_a_first_configuration_by_names_alone(hub: Hub, tmp_path: Path) -> None:
+def test_a_first_configuration_by_names_alone(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_tokenizer(hub.folders["org/model"])
-    data, model = str(DATA), "org/model"
-    text, lines, _ = starter(Wish("mine", data, model, draw=False), tmp_path)
-    config = yaml.safe_load(text)
-    assert config["policy"]["base"] == model
+    monkeypatch.chdir(tmp_path)
+    data = str(DATA)
+    assert main(["init", "--no-draw", "--data", data, "--model", "org/model"]) == 0
+    config = yaml.safe_load(Path("train.yaml").read_text())
+    assert config["policy"]["base"] == "org/model"
     assert config["datasets"]["train"] == {"task": "math", "source": data}
     # No request is made for weights, and the template of the chat is seen.
     assert not any(file == "model.safetensors" for file, _ in hub.ranges)
     assert config["prompts"]["template"] == "chat"
-    assert lines.startswith(f"{data}: 1 rows, task math")
-    with pytest.raises(ConfigError, match="a model of the hub"):
-        starter(Wish("mine", data, "no/folder/here"), tmp_path)
+    assert capsys.readouterr().out.startswith(f"{data}: 1 rows, task math")
+    assert main(["init", "--out", "other.yaml", "--data", data, "--model", "no/folder/here"]) == 2
+    assert "a model of the hub" in capsys.readouterr().err

@@ -13,13 +13,10 @@ from dphrl.model_config import model_settings
     ("content", "problem"),
     [
         ("[]", "expected an object, found list"),
-        ("{", "EOF while parsing"),
         ("[" * 100_000, "recursion limit"),
         (json.dumps({"num_attention_heads": 0}), "num_attention_heads is 0, expected 1 to"),
-        (json.dumps({"num_hidden_layers": -1}), "num_hidden_layers is -1, expected 1 to"),
         (json.dumps({"head_dim": "x"}), "head_dim is 'x', expected 1 to"),
         (json.dumps({"vocab_size": 10**400}), "vocab_size is 1000.*, expected 1 to"),
-        (json.dumps({"hidden_size": 1.5}), r"hidden_size is 1\.5, expected 1 to"),
     ],
     ids=lambda text: text[:30],
 )

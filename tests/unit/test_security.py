@@ -23,7 +23,7 @@ from dphrl.policy.check_model import check_base
 from dphrl.policy.engines import make_engine
 from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.policy.requests import Request
-from dphrl.store.manifest import ManifestError, verified_manifest, write_manifest
+from dphrl.store.manifest import verified_manifest, write_manifest
 from dphrl.store.parquet import read_table, write_table
 from dphrl.training.reference import save_tensors, tensorise
 from dphrl.training.stored_responses import load as load_reference
@@ -151,8 +151,13 @@ def test_no_module_loads_what_can_run_code_or_trusts_a_model() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("name", ["../outside", "/etc", "a/b", "..", "", "a\0", "a\n"])
-@pytest.mark.parametrize("place", ["run", "dataset", "method", "replay"])
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        *(("run", name) for name in ("../outside", "/etc", "a/b", "..", "", "a\0", "a\n")),
+        *((place, "../outside") for place in ("dataset", "method", "replay")),
+    ],
+)
 def test_names_of_the_config_cannot_leave_the_results(name: str, place: str) -> None:
     toy = {"task": "math", "source": "toy"}
     data: dict[str, Any] = {"run": "run", "toy": {}, "datasets": {"train": toy, "maths": toy}, "train_dataset": "train"}
@@ -162,14 +167,3 @@ def test_names_of_the_config_cannot_leave_the_results(name: str, place: str) -> 
     data |= {"replay": {name: {"maths": "answers.jsonl"}}} if place == "replay" else {}
     with pytest.raises(ConfigError, match="allowed: match pattern"):
         load_config(data)
-
-
-def test_a_manifest_does_not_vouch_for_a_file_that_was_added_to_its_folder(policy: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "policy"
-    folder.mkdir()
-    for file in policy.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    write_manifest(folder.with_suffix(".json"), {})
-    (folder / "more.safetensors").symlink_to("/etc/passwd")
-    with pytest.raises(ManifestError, match=r"more\.safetensors: not listed"):
-        verified_manifest(folder.with_suffix(".json"))

@@ -142,14 +142,6 @@ def test_a_failed_job_shows_its_cause_and_its_log(tmp_path: Path, capsys: pytest
     assert last.startswith("Not finished: 1 job failed.")
 
 
-def test_a_failed_job_without_a_cause_shows_the_end_of_its_log(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = tmp_path / "train.log"
-    log.write_text("step 1\nstep 2\n")
-    assert Run(capsys, {"train": 1}).fail(7, log).splitlines()[1:] == ["  step 1", "  step 2", f"  The log: {log}"]
-
-
 def test_ctrl_c_is_one_line_without_the_causes_of_the_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "train.log"
     log.write_text("Traceback\n  File x\nFAILED: KeyboardInterrupt\n")

@@ -41,7 +41,6 @@ WRITERS = [
     ("evaluation/", "evaluate_policy"),
     ("tables/datasets", "count_rows"),
     ("tables/training", "collect_training"),
-    ("tables/paper/", "lay_out"),
     ("tables/", "make_tables"),
     ("figures/", "figure"),
     ("report/samples/", "write_samples"),

@@ -26,27 +26,35 @@ class Command:
         text: its description, examples and exit statuses, separated by an empty line.
         add_options: declares the options.
         run: does the work and returns the exit status. It raises ArgumentError for options that exclude each other.
-        failed: exit status after an error about a file or a setting.
     """
 
     summary: str
     text: str
     add_options: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
-    failed: int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status; usage errors exit with 2."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if " ".join(words[:2]) in COMMANDS:
-        words[:2] = [" ".join(words[:2])]
-    parser, parsers = _parsers()
-    options = parser.parse_args(words)
-    name: str = vars(options).pop("command")
-    command = COMMANDS[name]
+    """Run a command and return its exit status: 2 after errors of usage, and about a file or a setting."""
+    parser = ArgumentParser(
+        prog="dphrl", description="Diversity-preserving RL: what a policy can do, and what training took from it."
+    )
+    group = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
+    parsers = {}
+    for name, command in COMMANDS.items():
+        description, _, epilog = command.text.partition("\n\n")
+        parsers[name] = group.add_parser(
+            name,
+            help=command.summary,
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_options(parsers[name])
+    options = parser.parse_args(arguments)
+    name = vars(options).pop("command")
     try:
-        status = command.run(options)
+        status = COMMANDS[name].run(options)
         sys.stdout.flush()
         return status
     except ArgumentError as error:
@@ -63,31 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except BaseException as error:
         # Damaged files raise errors of any type, and the audit is for damaged files.
-        if not _is_about_input(error) and not (name.startswith("audit") and isinstance(error, Exception)):
+        for_damage = name in ("audit", "show", "lineage") and isinstance(error, Exception)
+        if not (for_damage or _is_about_input(error)):
             raise
         print(visible(f"dphrl {name}: {str(error) or repr(error)}"), file=sys.stderr)
-        return command.failed
-
-
-def _parsers() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
-    """The parser of the program, and the parser of each command."""
-    parser = ArgumentParser(
-        prog="dphrl", description="Diversity-preserving RL: what a policy can do, and what training took from it."
-    )
-    group = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
-    parsers = {}
-    for name, command in COMMANDS.items():
-        description, _, epilog = command.text.partition("\n\n")
-        parsers[name] = group.add_parser(
-            name,
-            help=command.summary,
-            description=description,
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_options(parsers[name])
-    parsers["audit"].usage = "dphrl audit [-h] RUN | show FILE | lineage FILE [--depth N]"
-    return parser, parsers
+        return 2
 
 
 def _is_about_input(error: BaseException) -> bool:
@@ -121,7 +109,7 @@ The fields of the questions decide the task: sql (db_id and a gold query), math 
 \\boxed{}). Any other task needs --task and --scorer (docs/how-to/own-scorer.md). Paths are relative to the folder in
 which the workflow will run. An existing file is never replaced.
 
-exit status: 0, 1 if no configuration can be written (the message has the file and what was expected), 2 usage"""
+exit status: 0, 2 if no configuration can be written (the message has the file and what was expected)"""
 
 
 def _init_options(parser: ArgumentParser) -> None:
@@ -145,19 +133,9 @@ def _init(options: Namespace) -> int:
     if (options.scorer is None) != (options.task in (None, "sql", "math")):
         message = "--task NAME and --scorer FILE belong together, for a task that is neither sql nor math"
         raise ArgumentError(None, message)
-    from dphrl.plan.starter import Wish, next_steps, starter
+    from dphrl.plan.starter import init
 
-    out = options.out or Path(f"{Path(options.data).stem}.yaml")
-    gpu_gib = None if options.cpu else options.gpu_gib
-    own = vars(options) | {"name": out.stem, "fields": dict(options.field), "gpu_gib": gpu_gib}
-    wish = Wish(**{name: own[name] for name in Wish.__dataclass_fields__})
-    if (there := out.exists()) or not out.parent.is_dir():
-        raise OSError(f"{out} is {'there already' if there else 'in no folder'}: name another file with --out")
-    text, report, ranks = starter(wish)
-    with out.open("x", encoding="utf-8") as file:
-        file.write(text)
-    print(visible("\n".join([report, f"Written: {out}", "", "Next:", *next_steps(out, wish, ranks)])))
-    return 0
+    return init(options)
 
 
 _DIAGNOSE: Final = """\
@@ -229,16 +207,22 @@ def _diagnose(options: Namespace) -> int:
 
 
 _AUDIT: Final = """\
-Check all artifacts of a run, or show one of them.
+Check every artifact of a run.
 
-examples:
-  dphrl audit results/demo                                           check every artifact of a run
-  dphrl audit show results/demo/draws/main/partition/final.parquet   print one artifact
-  dphrl audit lineage results/demo/tables/headline.parquet           the step that made it, and those of its inputs
+example:
+  dphrl audit results/demo
 
-exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to check or to show"""
-_SHOW: Final = "Print one artifact: its footer, columns and first rows."
-_LINEAGE: Final = "Print the steps that made an artifact: with --depth, back to the data."
+exit status: 0 if all is well, 1 if a check failed, 2 if there is nothing to check"""
+_SHOW: Final = """\
+Print one artifact: its footer, columns and first rows.
+
+example:
+  dphrl show results/demo/draws/main/partition/final.parquet"""
+_LINEAGE: Final = """\
+Print the steps that made an artifact: with --depth, back to the data.
+
+example:
+  dphrl lineage results/demo/tables/headline.parquet --depth 9"""
 
 
 def _audit_options(parser: ArgumentParser) -> None:
@@ -257,9 +241,11 @@ def _lineage_options(parser: ArgumentParser) -> None:
 
 
 def _audit(options: Namespace) -> int:
-    from dphrl.report.audit import print_audit
+    from dphrl.report.audit import audit_run, summary
 
-    return print_audit(options.path)
+    run = audit_run(options.path)
+    print(summary(run))
+    return 1 if run.faults else 0
 
 
 def _show(options: Namespace) -> int:
@@ -289,7 +275,7 @@ examples:
 The run needs stages 1 to 4: make run CONFIG=mine.yaml TARGET=reference. docs/with-your-trainer.md lists the files, and
 says how a trainer uses them.
 
-exit status: 0, 1 if nothing can be written (the message says what to do), 2 usage"""
+exit status: 0, 2 if nothing can be written (the message says what to do)"""
 
 
 def _export_options(parser: ArgumentParser) -> None:
@@ -339,9 +325,8 @@ _LOOK: Final = """\
 Draws 8 answers to 16 training questions with the base model, judges them as the run would, and says which key
 mends a fault that it sees. It writes no file.
 
-examples:
+example:
   dphrl look my.yaml
-  dphrl look config/config.yaml                        the demo: half a minute on a CPU core
 
 exit status: 0, 1 if a run would stop at the partition, since answers are not found or none is right, 2 if there is
 nothing to look at"""
@@ -359,14 +344,14 @@ def _look(options: Namespace) -> int:
 
 
 COMMANDS: Final = {
-    "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init, 1),
-    "look": Command("answers of the base model to a few questions, before a run", _LOOK, _look_options, _look, 2),
+    "init": Command("a first configuration for your questions and your model", _INIT, _init_options, _init),
+    "look": Command("answers of the base model to a few questions, before a run", _LOOK, _look_options, _look),
+    "plan": Command("memory, disk and hours of a configuration, before anything runs", _PLAN, _plan_options, _plan),
     "diagnose": Command(
-        "did a model lose its diversity? two files of samples, a diagnosis", _DIAGNOSE, _diagnose_options, _diagnose, 2
+        "did a model lose its diversity? two files of samples, a diagnosis", _DIAGNOSE, _diagnose_options, _diagnose
     ),
-    "audit": Command("check every artifact of a run", _AUDIT, _audit_options, _audit, 2),
-    "audit show": Command("print one artifact", _SHOW, _show_options, _show, 2),
-    "audit lineage": Command("print the steps that made an artifact", _LINEAGE, _lineage_options, _lineage, 2),
-    "export": Command("prompts, stored responses and judge for TRL, verl, yours", _EXPORT, _export_options, _export, 1),
-    "plan": Command("memory, disk and hours of a configuration, before anything runs", _PLAN, _plan_options, _plan, 2),
+    "audit": Command("check every artifact of a run", _AUDIT, _audit_options, _audit),
+    "show": Command("print one artifact", _SHOW, _show_options, _show),
+    "lineage": Command("print the steps that made an artifact", _LINEAGE, _lineage_options, _lineage),
+    "export": Command("prompts, stored responses and judge for TRL, verl, yours", _EXPORT, _export_options, _export),
 }

@@ -282,26 +282,6 @@ def _checked(name: HubName, file: Path, entry: TreeCacheEntry) -> str:
     return sha256
 
 
-def cached_files(listing: Path) -> list[Path]:
-    """The files of a listing in the cache, without a network.
-
-    Raises:
-        HubError: one is missing or has another size, as after `hf cache prune`.
-    """
-    from huggingface_hub import try_to_load_from_cache
-
-    listed = json.loads(listing.read_text(encoding="utf-8"))
-    files = []
-    for name, entry in listed["files"].items():
-        file = try_to_load_from_cache(listed["id"], name, revision=listed["commit"], repo_type=listed["kind"])
-        if not isinstance(file, str) or Path(file).stat().st_size != entry["size"]:
-            raise HubError(
-                f"{listed['id']}: {name} is no longer in the cache (HF_HOME): delete {listing} and run snakemake again"
-            )
-        files.append(Path(file))
-    return files
-
-
 def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str, Any] | None:
     """The sizes of a model as config.json names them; None where there is no such file.
 
@@ -322,9 +302,26 @@ def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str,
 
 
 def local_files(paths: Sequence[str]) -> list[Path]:
-    """Files as they are, or those that a listing of the rule `fetch` names."""
-    first = Path(paths[0])
-    return cached_files(first) if first.match("results/*/hub/*.json") else [Path(path) for path in paths]
+    """Files as they are, or for a listing of the rule `fetch` its files in the cache; no network is needed.
+
+    Raises:
+        HubError: a file of the listing is missing or has another size, as after `hf cache prune`.
+    """
+    from huggingface_hub import try_to_load_from_cache
+
+    listing = Path(paths[0])
+    if not listing.match("results/*/hub/*.json"):
+        return [Path(path) for path in paths]
+    listed = json.loads(listing.read_text(encoding="utf-8"))
+    files = []
+    for name, entry in listed["files"].items():
+        file = try_to_load_from_cache(listed["id"], name, revision=listed["commit"], repo_type=listed["kind"])
+        if not isinstance(file, str) or Path(file).stat().st_size != entry["size"]:
+            raise HubError(
+                f"{listed['id']}: {name} is no longer in the cache (HF_HOME): delete {listing} and run snakemake again"
+            )
+        files.append(Path(file))
+    return files
 
 
 def one_file(name: HubName, file: str, *, online: bool) -> Path | None:

@@ -75,25 +75,22 @@ class LogHandler(LogHandlerBase):
             case "run_info":
                 self._began, self._open = fields["created"], Counter(fields["stats"])
                 del self._open["total"]
-                return None
             case "job_info":
                 self._jobs[fields["jobid"]] = fields
-                return None
             case "job_finished":
                 self._finish(fields)
-                return None
             case "progress":
                 return self._progress(fields)
             case "job_error":
                 return self._fail(fields)
             case "error":
                 return self._error(text, fields)
-            case "shellcmd" | "job_started" | "resources_info" | "workflow_started" | "rulegraph" | "debug_dag":
-                return None
-        if text.startswith("Terminating processes on user request"):
-            self._interrupted = True
-            return f"Interrupted: ending the jobs at work. {GOES_ON}"
-        return None if text.startswith(_NOISE) else text
+            case None | "group_info" | "group_error":
+                if text.startswith("Terminating processes on user request"):
+                    self._interrupted = True
+                    return f"Interrupted: ending the jobs at work. {GOES_ON}"
+                return None if text.startswith(_NOISE) else text
+        return None
 
     def _finish(self, fields: Mapping[str, Any]) -> None:
         job = self._jobs.pop(fields["job_id"])

@@ -5,7 +5,7 @@ from pathlib import Path
 from script import snakemake, stage
 
 from dphrl.machine.progress import counted
-from dphrl.report.audit import audit_run, require_sound
+from dphrl.report.audit import AuditError, audit_run, summary
 from dphrl.store.files import visible_files
 from dphrl.store.manifest import write_sums
 
@@ -14,6 +14,7 @@ with stage() as job:
     places = dict.fromkeys(map(Path, snakemake.input))
     files = [file for place in places for file in (visible_files(place) if place.is_dir() else [place])]
     run = audit_run(root, files)
-    require_sound(run)
+    if run.faults:
+        raise AuditError(summary(run))
     job.note = f"all {counted(len(files), 'file')} are as they were written"
     job.last = lambda: write_sums(root, [*files, Path(output.timings)], run.hashes)

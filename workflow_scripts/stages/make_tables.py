@@ -9,7 +9,7 @@ from script import snakemake, stage
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import tabulate
-from dphrl.report.claim_tables import claims_in_one
+from dphrl.report.claims import claims_in_one, claims_of_run
 from dphrl.report.headline import datasets_in_order, headline_table
 from dphrl.report.text_tables import write_texts
 
@@ -23,7 +23,11 @@ with stage("evaluate", libraries=["numpy", "scipy"]) as job:
         rows = job.read("/".join(map(str, label)), path, "evaluation")
         evaluations[*hotter].append(rows.with_columns(**key, dataset=pl.lit(dataset)))
     config, seed = EvaluateConfig(**snakemake.params.evaluate), snakemake.params.seed
-    studies = {of: Study.from_evaluations(pl.concat(frames), config, seed) for of, frames in evaluations.items()}
+    elsewhere = {method for method, _, step, *_ in snakemake.params.labels if not step}
+    claims = claims_of_run(job.file("claims", snakemake.input.claims), config.claims.primary, elsewhere)
+    studies = {
+        of: Study.from_evaluations(pl.concat(frames), config, seed, claims) for of, frames in evaluations.items()
+    }
     tables = tabulate(studies.pop(()), {temperature: study for (temperature,), study in studies.items()})
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)

@@ -14,7 +14,7 @@ BLOCKS = ("train", "method", "engine", "task", "scorer", "thoughts")
 with stage(*BLOCKS, "ranks", libraries=["torch", "transformers", "deepspeed", "vllm"]) as job:
     inputs, output, params = snakemake.input, snakemake.output, snakemake.params
     remove_folders(params.superseded)
-    for name in filter(inputs.get, ("partition", "prompts", "gold", "rollouts", "reference_index")):
+    for name in filter(inputs.get, ("metrics", "partition", "prompts", "gold", "rollouts", "reference_index")):
         job.scan(name, inputs[name])
     folders: dict[str, Any] = {name: str(job.folder(name, inputs[name])) for name in filter(inputs.get, FOLDERS)}
     segment = SegmentJob(
@@ -26,6 +26,7 @@ with stage(*BLOCKS, "ranks", libraries=["torch", "transformers", "deepspeed", "v
         scorer_file=job.scoring_files(inputs),
         policy_out=output.weights,
         state_out=output.optimizer,
+        metrics=list(inputs.metrics),
         presamples=list(inputs.rollouts),
         label=label,
     )

@@ -16,6 +16,7 @@ with stage("cards", libraries=["huggingface_hub"]) as job:
         base=params.base,
         headline=job.read("headline", inputs.headline),
         datasets=job.read("datasets", inputs.datasets),
+        training=job.read("training", inputs.training),
     )
     partitions = {draw: job.read("partition", path) for draw, path in zip(params.draws, inputs.partitions, strict=True)}
     of_policies = zip(params.names, params.used, inputs.manifests, snakemake.output.cards, strict=True)

@@ -145,6 +145,13 @@ def test_top_k_estimators_need_stored_samples_of_the_softmax(key: str, value: fl
     assert f"{key} ({value})" in problem.allowed
 
 
+def test_a_training_ends_by_its_coverage_where_pre_samples_show_that_of_the_base() -> None:
+    stopped = put(demo(), "train.stop", {"coverage_below": 0.1})
+    assert load_config(stopped).train.stop.coverage_below == 0.1
+    divided = put(stopped, "partition.given", {"pef": "pef.jsonl", "exp": "exp.jsonl"})
+    assert "no pre-samples" in problems(divided)["train.stop.coverage_below"].allowed
+
+
 def test_a_run_of_recorded_answers_needs_no_model() -> None:
     assert not load_config(RECORDED).has_model
     assert "methods: {}" in problems(RECORDED | {"methods": {"grpo": {}}})["policy.base"].allowed

@@ -5,17 +5,19 @@ import pytest
 from made_comparisons import comparison
 
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig
-from dphrl.evaluation.claims import CLAIMS, claims
+from dphrl.evaluation.claims import judged as judged_claims
+from dphrl.report.claims import claims_of_run
+from dphrl.report.contents import CLAIMS
 from dphrl.store.catalogue import SCHEMAS
 
-LEVELS = SCHEMAS["comparisons_levels"].frame()
 ROLES = {"d": "in_domain", "e": "cross_domain"}
 ONE = EndpointConfig(method="dph_f", against="grpo", relation="higher", metric="pass@16", dataset="d")
 
 
-def judged(*rows, rules=None, levels=LEVELS):
+def judged(*rows, rules=None, roles=ROLES, elsewhere=()):
     rules = rules or ClaimsConfig(primary=(ONE,))
-    return claims(SCHEMAS["comparisons"].frame(list(rows)), levels, ROLES, rules)
+    claims = claims_of_run(CLAIMS, rules.primary, elsewhere)
+    return judged_claims(claims, SCHEMAS["comparisons"].frame(list(rows)), roles, rules)
 
 
 @pytest.mark.parametrize(
@@ -94,18 +96,19 @@ def test_primary_endpoints_are_corrected_among_themselves():
 
 
 def test_a_model_made_elsewhere_gets_the_claim_that_it_solves_fewer_questions_than_the_base():
-    rows = SCHEMAS["comparisons"].frame([comparison(-0.1, metric="pass@8", method="trl", against="base")])
-    assert claims(rows, LEVELS, ROLES, ClaimsConfig()).is_empty()
-    row = claims(rows, LEVELS, ROLES, ClaimsConfig(), {"trl"}).row(0, named=True)
+    found = comparison(-0.1, metric="pass@8", method="trl", against="base")
+    assert judged(found, rules=ClaimsConfig()).is_empty()
+    row = judged(found, rules=ClaimsConfig(), elsewhere={"trl", "base", "grpo"}).row(0, named=True)
     assert (row["claim"], row["verdict"], row["primary"]) == ("trl_lower_pass@8_base_in_domain", "supported", True)
     assert row["source"] == "default"
 
 
-def test_other_claims_are_corrected_by_benjamini_and_hochberg():
-    rows = [comparison(0.1, metric=name, p=p) for name, p in (("greedy", 0.01), ("pass@8", 0.02), ("explore@8", 0.3))]
+def test_other_claims_are_exploratory_and_not_corrected():
+    rows = [comparison(0.1, metric=name, p=p) for name, p in (("greedy", 0.04), ("pass@8", 0.02), ("explore@8", 0.3))]
     found = judged(comparison(0.1), *rows).filter(~pl.col("primary"))
-    corrected = {row["metric"]: row["p_corrected"] for row in found.to_dicts()}
-    assert corrected == {"greedy": pytest.approx(0.03), "pass@8": pytest.approx(0.03), "explore@8": pytest.approx(0.3)}
+    assert found["p_corrected"].null_count() == 3
+    verdicts = dict(found.select("metric", "verdict").iter_rows())
+    assert verdicts == {"greedy": "supported", "pass@8": "supported", "explore@8": "undecided"}
 
 
 def test_an_undecided_claim_says_what_it_could_have_found():
@@ -143,7 +146,8 @@ def test_without_endpoints_those_of_passk_in_domain_are_primary():
         ("dph_f_higher_pass@8_grpo_in_domain", "pass@8")
     ]
     assert found["primary"][0]
-    assert not any(claim.primary and claim.role != "in_domain" for claim in CLAIMS)
+    primary = [claim for claim in claims_of_run(CLAIMS, (), ()) if claim.primary]
+    assert {(claim.metric, claim.role) for claim in primary} == {("pass@8", "in_domain")}
 
 
 def test_pass_at_8_is_the_largest_k_up_to_8():
@@ -157,13 +161,9 @@ def test_keep_means_its_only_k():
 
 
 def test_a_level_is_asked_alone():
-    levelled = comparison(0.1) | {"level": "ambiguous", "prompts": 100}
     endpoint = ONE.model_copy(update={"level": "ambiguous"})
-    found = judged(
-        comparison(-0.2),
-        levels=SCHEMAS["comparisons_levels"].frame([levelled]),
-        rules=ClaimsConfig(primary=(endpoint,)),
-    ).row(0, named=True)
+    rows = comparison(-0.2), comparison(0.1, level="ambiguous")
+    found = judged(*rows, rules=ClaimsConfig(primary=(endpoint,))).row(0, named=True)
     assert (found["level"], found["difference"], found["verdict"]) == ("ambiguous", 0.1, "supported")
     assert found["sentence"] == "DPH-F has a higher pass@16 than GRPO, on d, ambiguous."
 
@@ -173,7 +173,7 @@ def test_an_average_stands_for_the_datasets_of_its_role():
         comparison(0.1, dataset="average (in domain)", metric="pass@k"),
         *(comparison(0.1, dataset=name, metric="pass@8") for name in ("x", "y")),
     ]
-    found = claims(SCHEMAS["comparisons"].frame(rows), LEVELS, {"x": "in_domain", "y": "in_domain"}, ClaimsConfig())
+    found = judged(*rows, rules=ClaimsConfig(), roles={"x": "in_domain", "y": "in_domain"})
     assert found.filter("primary").select("dataset", "metric").rows() == [("average (in domain)", "pass@k")]
 
 

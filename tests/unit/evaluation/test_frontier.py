@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from made_evaluations import evaluation, study
 
-from dphrl.evaluation.comparisons import of_frontiers
+from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.frontier import (
     BOUGHT,
     BOUGHT_SPLIT,
@@ -136,7 +136,7 @@ def test_contrasts_have_both_parts_and_the_base_bought_nothing() -> None:
             better = np.clip(rates + gain_of, 0, 1)
             rows.append(evaluation(generator.random((60, 8)) < better[:, None], method, seed=seed, step=8))
     of_run = study(pl.concat(rows), k=(1, 8))
-    table = of_frontiers(of_run, [*paths(of_run)]).filter(metric=BOUGHT)
+    table = comparisons(of_run, [*paths(of_run)]).filter(metric=BOUGHT)
     pairs = {(row["method"], row["against"]): row for row in table.iter_rows(named=True)}
     alone = pairs["dph_f", "base"]
     assert alone["seeds_against"] == 0

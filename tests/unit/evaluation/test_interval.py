@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.linalg import fractional_matrix_power
 from scipy.stats import permutation_test, ttest_1samp, ttest_ind
 
-from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.interval import (
     Estimate,
     Part,
@@ -170,25 +169,6 @@ def test_a_rate_over_no_prompts_is_not_a_number():
 def covered(truth, interval):
     _, low, high = interval
     return float(((low <= truth) & (truth <= high)).mean())
-
-
-@pytest.mark.parametrize("prompts", [100, 300])
-def test_intervals_over_questions_hold_the_truth(prompts):
-    """Many questions are easy or hard; 16 samples of each."""
-    generator = np.random.default_rng(prompts)
-    chances, many = (generator.beta(0.6, 0.8, size) for size in ((prompts, TRIALS), 10**6))
-    right = generator.binomial(16, chances)
-    assert 0.93 <= covered(many.mean(), ratio(right / 16)) <= 0.97
-    assert 0.93 <= covered((1 - (1 - many) ** 8).mean(), ratio(pass_at_k(16, right, 8))) <= 0.97
-    assert 0.93 <= covered(0.4, ratio((generator.random(chances.shape) < 0.4).astype(float))) <= 0.97
-
-
-@pytest.mark.parametrize(("rate", "prompts"), [(0.6, 200), (0.1, 100), (0.05, 100)])
-def test_intervals_of_a_rate_among_some_questions_hold_the_truth(rate, prompts):
-    generator = np.random.default_rng(3)
-    solved = (generator.random((prompts, TRIALS)) < rate).astype(float)
-    kept = solved * (generator.random(solved.shape) < 0.8)
-    assert covered(0.8, ratio(kept, solved)) >= 0.93
 
 
 @pytest.mark.parametrize("clusters", [5, 11, 25])

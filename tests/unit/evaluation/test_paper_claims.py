@@ -1,16 +1,18 @@
 """A claim that is attributed to the paper holds in the paper's own tables, or is listed as one that does not."""
 
 from functools import cache
-from pathlib import Path
 
 import polars as pl
 import pytest
 
-from dphrl.evaluation.claims import CLAIMS, PASS
+from dphrl.evaluation.claims import PASS
 from dphrl.evaluation.names import UNTRAINED
-from dphrl.report import paper
+from dphrl.report.claims import claims_of_run
+from dphrl.report.contents import CLAIMS as WORDS
+from dphrl.report.contents import PUBLISHED
+from dphrl.report.published import AVERAGE, read_published
 
-TABLES = Path(paper.__file__).with_name("published.yaml")
+CLAIMS = claims_of_run(WORDS, (), ())
 SQL = {"bird": "in_domain", "spider": "cross_domain"}
 # What the datasets of a setting are to its training set; those of mathematics are averaged.
 ROLES = {"llama-sql": SQL, "omnisql-sql": SQL, "llama-sql-maths": "out_of_domain", "llama-math": "in_domain"}
@@ -29,35 +31,15 @@ NOT_BORNE_OUT = {
 }
 
 
-# The names of methods in config/experiments, by the rows of the published tables.
-_METHODS = {
-    "Base": "base",
-    "GRPO": "grpo",
-    "DAPO": "dapo",
-    "RKL": "rkl",
-    "DPH-F": "dph_f",
-    "DPH-JS": "dph_js",
-    "DPH-JS, eta 0.01": "js_0_01",
-    "DPH-JS, eta 0.05": "js_0_05",
-    "DPH-JS, eta 0.2": "dph_js",
-    "DPH-JS by definition, eta 0.01": "js_definition_0_01",
-    "DPH-JS by definition, eta 0.05": "js_definition_0_05",
-    "DPH-JS by definition, eta 0.2": "js_definition_0_2",
-    "Alpha 0.2": "alpha_0_2",
-    "Alpha 0.5": "alpha_0_5",
-    "Alpha 0.8": "alpha_0_8",
-}
-
-
 @cache
 def published_points(setting):
     """Method, dataset, metric and value of each published cell, a proportion; without averages."""
     cells = [
-        (_METHODS[row], *column.split(" "), value / 100)
-        for table in paper.read_published(TABLES, setting).values()
-        for row, values in table["rows"].items()
+        (method, *column.split(" "), value / 100)
+        for table in read_published(PUBLISHED, setting)
+        for method, values in table["rows"].items()
         for column, value in zip(table["columns"], values, strict=True)
-        if row in _METHODS and column != "average"
+        if value is not None and column != AVERAGE
     ]
     return pl.DataFrame(cells, schema=["method", "dataset", "metric", "value"], orient="row")
 

@@ -8,17 +8,17 @@ from made_evaluations import evaluation, study
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.against_base import keep_explore
+from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.interval import wilson
 from dphrl.evaluation.study import MOST_LEVELS, Study
 from dphrl.evaluation.tables import (
-    all_comparisons,
     headline,
     passk,
-    per_level,
-    style_counts,
     styles,
     tabulate,
 )
+from dphrl.report.claims import claims_of_run
+from dphrl.report.contents import CLAIMS
 from dphrl.store.catalogue import SCHEMAS
 
 
@@ -113,7 +113,6 @@ def test_headline_metrics(evaluations):
             "pass@8": pass_at_k(16, right.sum(axis=1), 8).mean(),
             "pass@16": right.any(axis=1).mean(),
             "distinct_styles": 3.0,
-            "distinct_programs": right.sum(axis=1).mean(),
         }
     )
     unstyled = table.filter(pl.col("dataset") == "e")["metric"].unique()
@@ -155,15 +154,16 @@ def test_errors_name_the_policy(evaluations):
         passk(study(fewer, [1]))
 
 
-def test_each_level_has_the_table_of_its_prompts(evaluations):
+def test_each_level_is_compared_as_its_questions_alone(evaluations):
     one = evaluations.filter(pl.col("dataset") == "d")
     levels = pl.col("prompt_id").replace_strict({"p029": None}, default="easy", return_dtype=pl.String)
     marked = one.with_columns(level=pl.when(pl.col("prompt_id") < "p010").then(pl.lit("hard")).otherwise(levels))
-    table = per_level(study(marked, [1]), passk)
-    assert table.columns[:2] == ["level", "prompts"]
-    assert table.filter(method="base").select("level", "prompts").rows() == [("easy", 19), ("hard", 10)]
-    hard = passk(study(marked.filter(level="hard"), [1]))
-    assert table.filter(level="hard").drop("level", "prompts").equals(hard)
+    table = comparisons(study(marked))
+    questions = table.filter(metric="pass@16").select("level", "questions").rows()
+    assert questions == [("", 30), ("easy", 19), ("hard", 10)]
+    hard = comparisons(study(marked.filter(level="hard"))).filter(level="")
+    assert table.filter(level="hard").drop("level").equals(hard.drop("level"))
+    assert table.filter(level="").equals(comparisons(study(one)))
 
 
 def test_with_one_question_in_a_level_the_interval_of_several_seeds_is_unknown(evaluations):
@@ -174,31 +174,23 @@ def test_with_one_question_in_a_level_the_interval_of_several_seeds_is_unknown(e
         method="grpo", against="base", relation="lower", metric="pass@16", dataset="d", level="rare"
     )
     config = EvaluateConfig(k=(1, 2, 8, 16), claims=ClaimsConfig(primary=(endpoint,)))
-    studied = Study.from_evaluations(pl.concat(seeds).with_columns(level=rare), config, 1)
+    claims = claims_of_run(CLAIMS, config.claims.primary, ())
+    studied = Study.from_evaluations(pl.concat(seeds).with_columns(level=rare), config, 1, claims)
     tables = tabulate(studied)
     for name, frame in tables.items():
         SCHEMAS[name].conform(frame, name)
-    row = all_comparisons(studied, [])[1].filter(level="rare", metric="pass@16").row(0, named=True)
+    row = tables["comparisons"].filter(level="rare", metric="pass@16").row(0, named=True)
     assert (row["seeds"], row["questions"]) == (3, 1)
-    unknown = ("low", "high", "p", "p_holm", "error_questions", "freedom_questions")
+    unknown = ("low", "high", "p", "error_questions", "freedom_questions")
     assert {row[name] for name in unknown} == {None}
     claim = tables["claims"].filter("primary").row(0, named=True)
     assert (claim["level"], claim["verdict"], claim["low"], claim["detectable"]) == ("rare", "undecided", None, None)
 
 
-def test_questions_are_counted_by_their_number_of_styles(evaluations):
-    table = style_counts(study(evaluations))
-    assert set(table["dataset"]) == {"d"}
-    base, trained = (table.filter(method=method, step=step) for method, step in (("base", 0), ("grpo", 20)))
-    assert base.select("styles", "share").rows() == [(1, 0.0), (2, 0.0), (3, 1.0)]
-    assert trained.select("styles", "share").rows() == [(1, 1.0), (2, 0.0), (3, 0.0)]
-    assert style_counts(study(evaluations.filter(dataset="e"))).is_empty()
-
-
 def test_a_dataset_with_a_separate_score_for_every_prompt_has_no_levels(evaluations):
     scored = evaluations.with_columns(level=pl.col("prompt_id"))
     assert scored["level"].n_unique() > MOST_LEVELS
-    assert per_level(study(scored, [1]), passk).is_empty()
+    assert study(scored).levels == []
 
 
 def test_many_clusters_widen_the_interval():

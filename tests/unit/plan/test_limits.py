@@ -45,35 +45,24 @@ def test_the_memory_of_an_8b_model_by_hand(tmp_path):
     assert limits.memory_mb("train_segment") == round(8 * (process + weights + workers) / 1e6 + 0.5)
 
 
-def test_the_memory_of_an_offloaded_training_of_8b_on_8_ranks(tmp_path):
-    """Ranks divide gradients, master weights and moments of 16 bytes a parameter; a node of two has half of them."""
+@pytest.mark.parametrize(
+    ("rule", "blocks", "more"),
+    [
+        # Ranks divide gradients, master weights and moments of 16 bytes a parameter; a node of two has half of them.
+        ("train_segment", {"hardware": EIGHT | {"offload_optimizer": True}}, 16 * PARAMETERS),
+        ("train_segment", {"hardware": EIGHT | {"offload_optimizer": True, "ranks": 16}}, 8 * PARAMETERS),
+        # Each process reads a reference model too.
+        ("train_segment", {"methods": GRPO | {"rkl": {"divergence": "reverse_kl"}}}, 8 * 2 * PARAMETERS),
+        # Without a GPU weights and cache of an engine are in host memory.
+        ("sample", {"hardware": EIGHT | {"gpu_gib": None, "sampling_kv_cache_gib": 10}}, 2 * PARAMETERS + 10 * 2**30),
+    ],
+)
+def test_the_memory_that_a_key_adds(rule, blocks, more, tmp_path):
     with_model(tmp_path)
-    memory = {
-        ranks: Limits(config_of(hardware=EIGHT | {"ranks": ranks, "offload_optimizer": True}), tmp_path)
-        for ranks in (8, 16)
-    }
-    without = Limits(config_of(hardware=EIGHT), tmp_path).memory_mb("train_segment")
-    for ranks, limits in memory.items():
-        more = limits.memory_mb("train_segment") - without
-        assert more == pytest.approx(16 * PARAMETERS / 1e6 * 8 / ranks, abs=1)
-
-
-def test_a_reference_model_is_read_too(tmp_path):
-    with_model(tmp_path)
-    alone, two = (
-        Limits(config_of(methods, hardware=EIGHT), tmp_path).memory_mb("train_segment")
-        for methods in (GRPO, GRPO | {"rkl": {"divergence": "reverse_kl"}})
+    before, after = (
+        Limits(config_of(**{"hardware": EIGHT} | changes), tmp_path).memory_mb(rule) for changes in ({}, blocks)
     )
-    assert two - alone == pytest.approx(8 * 2 * PARAMETERS / 1e6, abs=1)
-
-
-def test_without_a_gpu_weights_and_cache_of_an_engine_are_in_host_memory(tmp_path):
-    with_model(tmp_path)
-    hardware = {"tensor_parallel": 2, "ranks": 2, "sampling_kv_cache_gib": 10}
-    gpu, cpu = (
-        Limits(config_of(hardware=hardware | {"gpu_gib": gib}), tmp_path).memory_mb("sample") for gib in (80, None)
-    )
-    assert cpu - gpu == pytest.approx(2 * (2 * PARAMETERS / 2 + 10 * 2**30) / 1e6, abs=1)
+    assert after - before == pytest.approx(more / 1e6, abs=1)
 
 
 def test_the_minutes_of_an_8b_model_by_hand(tmp_path):
@@ -130,15 +119,6 @@ def test_the_base_model_of_the_demo():
     assert limits.minutes("train_base") == up_to_minutes(6 * parameters * 400 * 64 * 62 / 6e9)
 
 
-def test_nothing_is_read_before_a_limit_is_asked_for(tmp_path):
-    limits = Limits(config_of(hardware=EIGHT), tmp_path)
-    assert [limits.memory_mb(rule) for rule in ("sample", "train_segment")] == [8000, 64_000]
-    assert limits.minutes("sample", plan="presample", dataset="d") == 60
-    later = Limits(config_of(hardware=EIGHT), tmp_path)
-    with_model(tmp_path)
-    assert later.memory_mb("sample") > 8000
-
-
 def test_a_file_that_cannot_be_read_gives_the_least_minutes(tmp_path):
     with_model(tmp_path)
     limits = Limits(config_of(hardware=EIGHT), tmp_path)
@@ -173,12 +153,6 @@ def test_the_rows_of_a_parquet_file_are_counted_without_reading_them(tmp_path):
     (tmp_path / "damaged.parquet").write_bytes(b"no table")
     with pytest.raises(ValueError, match="expected a parquet table"):
         prompts_of(config_of(source="damaged.parquet"), "d", tmp_path)
-
-
-def test_recorded_answers_alone_have_the_least():
-    limits = Limits(read_config(ROOT / "config/experiments/spider-replay.yaml"), ROOT)
-    assert limits.minutes("sample", plan="evaluate", dataset="spider") == 60
-    assert limits.memory_mb("sample") == 8000
 
 
 def test_the_page_has_the_limits_of_llama_sql(tmp_path):

@@ -1,5 +1,6 @@
 """`dphrl look`, and the look of `dphrl init`: limits, place of an answer and faults, by answers of the model."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -22,8 +23,12 @@ BASE = ROOT / "config" / "world-1"
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with questions of the world that the shipped base model was trained on."""
+    """The current folder, with questions of the world that the shipped base model was trained on; a small look."""
     monkeypatch.chdir(tmp_path)
+    for name in ("_QUESTIONS", "_SAMPLES"):
+        monkeypatch.setattr(f"dphrl.plan.look.{name}", 4)
+    # A process with limits takes seconds to start: policy/test_limited.py.
+    monkeypatch.setattr("dphrl.plan.look.run_limited", lambda check, model: check(model))
     build_world(tmp_path / "world", ToyConfig(corpus=64, vocabulary=300, questions=ToyQuestions(train=40)))
     return tmp_path
 
@@ -44,7 +49,7 @@ def test_a_new_configuration_has_the_rule_and_the_lengths_of_the_models_answers(
 ) -> None:
     config = init(*OWN)
     printed = capsys.readouterr().out
-    assert "128 answers to 16 questions" in printed
+    assert "16 answers to 4 questions" in printed
     assert "scoring.sql.answer: fenced finds an answer in 0%, 0% are right" in printed
     assert config.scoring.sql.answer == "bare"
     # Answers have 20 tokens on average, and prompts 41.
@@ -60,7 +65,7 @@ def test_a_configuration_that_finds_no_answer_is_told_with_an_example_and_the_ke
     capsys.readouterr()
     assert main(["look", "drawn.yaml"]) == 1
     printed = capsys.readouterr().out
-    assert "- 128 answers without an answer: scoring.sql.answer: bare\n    " in printed
+    assert "- 16 answers without an answer: scoring.sql.answer: bare\n    " in printed
     assert "SELECT " in printed
     (world / "bare.yaml").write_text("scoring: {sql: {answer: bare}}\n")
     assert main(["look", "drawn.yaml", "bare.yaml"]) == 0
@@ -78,17 +83,6 @@ def test_a_model_that_solves_nothing_is_told_apart(
     printed = capsys.readouterr().out
     assert "answers cut off: a look waits for no longer answers" in printed
     assert config.train.max_tokens == 128
-
-
-def test_a_few_answers_without_an_end_set_no_limit(
-    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of 128 answers the longest has 36 tokens; here it is cut off."""
-    monkeypatch.setattr("dphrl.plan.look._PATIENCE", {"cpu": 35})
-    monkeypatch.setattr("dphrl.plan.look._MULTIPLE", 1)
-    config = init(*OWN)
-    assert ", 2% cut off at 35" in capsys.readouterr().out
-    assert config.train.max_tokens == 51
 
 
 BLOCKS = "policy: {base: m}, datasets: {d: {task: math, source: d.jsonl}}, train_dataset: d, evaluate: {datasets: [d]}"
@@ -143,6 +137,14 @@ def test_another_rule_needs_more_right_answers_than_chance_gives() -> None:
     assert looked(["no_answer"] * 40, ["wrong"] * 40).best == "final"
 
 
+def test_the_limit_of_responses_has_room_unless_many_were_cut_off() -> None:
+    look = looked(["correct"] * 40)
+    assert look.response_tokens == 64  # 1.5 times 9, in whole 64
+    for cut, limit in ((2, 64), (3, None)):
+        ends = pl.Series(["length"] * cut + ["stop"] * (40 - cut))
+        assert replace(look, answers=look.answers.with_columns(finish_reason=ends)).response_tokens == limit
+
+
 def test_near_perfect_questions_are_counted_by_the_share_of_the_partition() -> None:
     half = looked(["correct"] * 3 + ["wrong"] * 3).report("boxed")
     assert "1 question near-perfect (100% right or more), 1 without a right answer" in half
@@ -158,9 +160,10 @@ def test_near_perfect_questions_are_counted_by_the_share_of_the_partition() -> N
         (BLOCKS.replace("base: m", "base: null") + ", replay: {base: {d: d.jsonl}}, methods: {}", "recorded answers"),
         (BLOCKS.replace("base: m", f"base: {BASE}"), "hardware.gpu_gib is set and this machine has no GPU"),
         (
-            BLOCKS.replace("base: m", "base: null") + ", toy: {}, hardware: {gpu_gib: null}",
+            BLOCKS.replace("base: m", f"base: {BASE}, supervised: {{source: d.jsonl}}") + ", hardware: {gpu_gib: null}",
             "results/r/policies/base is not there yet: the run trains its base",
         ),
+        (BLOCKS.replace("base: m", "base: null") + ", toy: {}", "a look needs a model and your own training questions"),
     ],
 )
 def test_a_look_says_why_it_cannot_be(
@@ -183,7 +186,7 @@ def test_a_model_without_weights_needs_no_draw(world: Path, capsys: pytest.Captu
     (world / "small/model.safetensors").unlink()
     (world / "my.jsonl").write_text('{"question": "7 + 1?", "answer": 8}\n')
     arguments = ["init", "--cpu", "--data", "my.jsonl", "--model", "small"]
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     assert "no *.safetensors in it" in (message := capsys.readouterr().err)
     assert "--no-draw" in message
     assert main([*arguments, "--no-draw"]) == 0

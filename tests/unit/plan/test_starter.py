@@ -57,7 +57,7 @@ def init(*arguments: str) -> Config:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["init", "--no-draw", *arguments]) == 1
+    assert main(["init", "--no-draw", *arguments]) == 2
     assert not [*Path().glob("*.yaml")]
     return capsys.readouterr().err
 
@@ -88,8 +88,8 @@ def test_the_task_and_the_fields_of_a_format_are_found(name: str, folder: Path) 
 
 
 PUBLISHED = {
-    **{f"math_eval/{name}/test.jsonl": "math" for name in ("aime24", "math500", "olympiadbench", "minerva_math")},
-    **{f"math_train/{name}.parquet": "math" for name in ("dapo_math_17k", "math_train_7500")},
+    "math_eval/olympiadbench/test.jsonl": "math",
+    "math_train/dapo_math_17k.parquet": "math",
     "text2sql/spider/dev.json": "sql",
 }
 
@@ -211,10 +211,10 @@ def test_the_next_commands_are_those_of_the_machine(
 def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     (folder / "my.yaml").write_text("mine")
-    assert main(["init", "--data", "my.jsonl", "--model", "model"]) == 1
+    assert main(["init", "--data", "my.jsonl", "--model", "model"]) == 2
     assert "my.yaml is there already: name another file with --out" in capsys.readouterr().err
     assert (folder / "my.yaml").read_text() == "mine"
-    assert main(["init", "--data", "my.jsonl", "--model", "model", "--out", "no/my.yaml"]) == 1
+    assert main(["init", "--data", "my.jsonl", "--model", "model", "--out", "no/my.yaml"]) == 2
     assert "no/my.yaml is in no folder" in capsys.readouterr().err
 
 
@@ -254,12 +254,6 @@ def test_an_error_names_the_file_and_what_was_expected(
     if rows is not None:
         write(folder / "my.jsonl", rows)
     assert message in refused(capsys, "--data", "my.jsonl", "--model", "model", *more)
-
-
-def test_a_given_name_of_a_field_comes_first(folder: Path) -> None:
-    write(folder / "my.jsonl", [{"ask": "No", "chat": "How many?", "seven": 7}])
-    given = ["--data", "my.jsonl", "--model", "model", "--field", "question=chat", "--field", "answer=seven"]
-    assert init(*given).datasets["train"].fields == {"question": "chat", "answer": "seven"}
 
 
 @pytest.mark.parametrize(

@@ -70,27 +70,26 @@ def test_the_operations_of_an_8b_model_by_hand(tmp_path):
     steps, probes = 3 * 222, 3 * (1 + 222 // config.train.probe.every) * config.train.probe.samples * 2 * 64 * 400
     expected = 8_030_261_248 * (2 * (steps * drawn + probes) + 8 * steps * passed)
     assert work["training dph_f"].operations == pytest.approx(expected)
-    assert work["presample"].operations == 2 * 8_030_261_248 * 3 * 1000 * 8 * 400
+    # Three draws of 1,000 questions: each prompt once, and eight responses.
+    assert work["presample"].operations == 2 * 8_030_261_248 * 3 * 1000 * (3000 + 8 * 400)
     assert work["reference"].gpus == 8
 
 
-def test_without_prompt_sharing_each_rollout_has_its_prompt():
+@pytest.mark.parametrize(
+    ("method", "block", "change", "passed"),
+    [
+        # Per step 16 questions of 30 tokens, 256 rollouts of 20; 32 stored responses, each with its prompt.
+        ("grpo", "hardware", {"prompt_sharing": "auto"}, 256 * 20 + 16 * 30),
+        ("grpo", "hardware", {"prompt_sharing": "off"}, 256 * 20 + 256 * 30),
+        ("dph_f", "train", {"ppo_epochs": 1}, 256 * 20 + 16 * 30 + 32 * 50),
+        ("dph_f", "train", {"ppo_epochs": 3}, 3 * (256 * 20 + 16 * 30 + 32 * 50)),
+    ],
+)
+def test_the_tokens_of_a_step_by_hand(method, block, change, passed):
     config = yaml.safe_load((MEASURED / "demo.yaml").read_text())
-    sizes, passed = Sizes({}, {"train": 30.0}, {"train": 20.0}, 0, frozenset()), []
-    for sharing in ("auto", "off"):
-        loaded = load_config(config | {"hardware": config.get("hardware", {}) | {"prompt_sharing": sharing}})
-        passed.append(step_tokens(loaded, "grpo", sizes)[1])
-    # Per step 16 questions of 30 tokens, 256 rollouts of 20.
-    assert passed == [256 * 20 + 16 * 30, 256 * 20 + 256 * 30]
-
-
-def test_each_pass_over_the_rollouts_has_the_stored_responses_too():
-    config = yaml.safe_load((MEASURED / "demo.yaml").read_text())
-    sizes, passed = Sizes({}, {"train": 30.0}, {"train": 20.0}, 0, frozenset()), []
-    for epochs in (1, 3):
-        loaded = load_config(config | {"train": config["train"] | {"ppo_epochs": epochs}})
-        passed.append(step_tokens(loaded, "dph_f", sizes)[1])
-    assert passed[1] == 3 * passed[0]
+    loaded = load_config(config | {block: config.get(block, {}) | change})
+    sizes = Sizes({}, {"train": 30.0}, {"train": 20.0}, 0, frozenset())
+    assert step_tokens(loaded, method, sizes)[1] == passed
 
 
 def test_a_plan_counts_the_rows_of_each_set_of_stored_responses(tmp_path):
@@ -160,19 +159,13 @@ def test_hours_follow_from_the_stated_speed_or_the_given_one_and_from_the_starts
     assert f"; {float(hours) / 2:,.0f} h on 2 GPUs" in out
 
 
-def test_the_demo_is_planned_at_the_minutes_that_it_takes(capsys, monkeypatch):
+def test_the_demo_is_planned_at_the_minutes_that_it_takes_and_without_memory_of_gpus(capsys, monkeypatch):
     """5 min 16 s, on two idle cores (docs/benchmarks.md)."""
     monkeypatch.chdir(ROOT)
     assert main(["plan", "config/config.yaml"]) == 0
-    (minutes,) = re.findall(r"; (\d+) min on 2 cores", capsys.readouterr().out)
-    assert 4 <= int(minutes) <= 6
-
-
-def test_a_plan_for_cores_has_no_memory_of_gpus(capsys, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    assert main(["plan", str(MEASURED / "demo.yaml")]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^Hours: .* at 0\.03 TFLOP/s of a core .* \d+ \w+ on 2 cores", out, re.MULTILINE)
+    (minutes,) = re.findall(r"^Hours: .* at 0\.03 TFLOP/s of a core .*; (\d+) min on 2 cores", out, re.MULTILINE)
+    assert 4 <= int(minutes) <= 6
     assert "Memory" not in out
 
 

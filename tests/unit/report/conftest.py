@@ -15,7 +15,7 @@ from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study
-from dphrl.evaluation.tables import headline, passk, style_counts, styles
+from dphrl.evaluation.tables import headline, passk, styles
 
 RULES = (
     StyleRule(name="cte", prefix="WITH "),
@@ -85,17 +85,10 @@ def make_tables(
         "comparisons": comparisons(study),
         "passk": passk(study),
         "headline": headline(study),
-        "style_counts": style_counts(study),
         "styles": styles(study),
         "keep_explore": keep_explore(study),
         "training": training(seeds),
     }
-
-
-@pytest.fixture(scope="session")
-def weights() -> dict[str, dict[str, object]]:
-    """Methods as if two had the same divergence with another weight."""
-    return {"dph_f": {"divergence": "js", "eta": 0.1}, "dph_js": {"divergence": "js", "eta": 1.0}}
 
 
 @pytest.fixture(scope="session")
@@ -108,20 +101,6 @@ def tables() -> dict[str, pl.DataFrame]:
 def many_seeds() -> dict[str, pl.DataFrame]:
     """Tables with three training seeds on one dataset."""
     return make_tables((1, 2, 3), ("in_domain",))
-
-
-@pytest.fixture(scope="session")
-def costs() -> pl.DataFrame:
-    """Timings of three stages, some in several files."""
-    rows = [
-        ("base.presample", "sample", "engine start", 14.2, None, None, 2100.0),
-        ("base.presample", "sample", "generate", 20.5, 51_000, 2487.8, 2300.0),
-        ("grpo", "train", "rollout", 41.0, 90_000, 2195.1, 2900.0),
-        ("dph_f", "train", "rollout", 43.0, 91_000, 2116.3, 2950.0),
-        ("base", "score", "execute", 3.25, None, None, 210.0),
-    ]
-    names = ["file", "stage", "part", "seconds", "tokens", "tokens_per_s", "max_rss_mib"]
-    return pl.DataFrame(rows, schema=names, orient="row")
 
 
 @pytest.fixture(scope="package")

@@ -13,7 +13,7 @@ from small_run import FINAL, INDEX, SmallRun
 
 from dphrl.cli import main
 from dphrl.policy.logprobs import LogProbs, load_model
-from dphrl.report.audit import AuditError, audit_run, require_sound, summary
+from dphrl.report.audit import audit_run, summary
 from dphrl.report.audit_files import NoRunError
 from dphrl.store.files import visible_files
 from dphrl.store.manifest import read_sums, verified_manifest
@@ -25,7 +25,7 @@ def test_a_sound_run_passes_before_and_after_its_end(small_run: SmallRun) -> Non
     files = [*visible_files(small_run.root)]
     for listed in (None, files):
         run = audit_run(small_run.root, listed)
-        require_sound(run)
+        assert run.faults == {}
         assert run.root / "policies/base/model.safetensors" in run.hashes
     assert f"All {len(files)} files are as they were written" in summary(run)
     small_run.finish()
@@ -70,8 +70,6 @@ def test_a_missing_file_comes_with_the_command_that_makes_it_again(
     finished: SmallRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (finished.root / FINAL).unlink()
-    with pytest.raises(AuditError, match=f"{FINAL}: missing"):
-        require_sound(audit_run(finished.root))
     assert main(["audit", str(finished.root)]) == 1
     out = capsys.readouterr().out
     assert f"FAILED  {FINAL}: missing, but SHA256SUMS lists it; name it as a target of snakemake\n" in out

@@ -35,6 +35,7 @@ def written(
         supervised,
         tables["headline"],
         sizes,
+        pl.DataFrame({"method": "dph_js", "seed": 1, "step": range(1, 41)}),
     )
     return card(POLICY, run, slices.train(config, "dph_js"), "0123abcd", {"pef": 12, "exp": 36}, COMMAND)
 

@@ -168,10 +168,10 @@ def test_sql_is_judged_on_the_databases_of_the_run(run: SmallRun, capsys: pytest
     listed = "databases/train.parquet"
     write_table(SCHEMAS["databases"].frame(list_databases(folder, 1)), "databases", run.root / listed, {})
     run.change_footer(GOLD, lambda footer: footer["inputs"].update(databases={"paths": [listed], "digest": "0" * 64}))
-    _export(run, code=1)
+    _export(run, code=2)
     assert "name their folder, as in the run: --databases DIR" in capsys.readouterr().err
     empty = run.root.parent / "empty"
-    _export(run, "--databases", str(empty), code=1)
+    _export(run, "--databases", str(empty), code=2)
     assert f"{empty}/shop/shop.sqlite: missing, or not the database of the run" in capsys.readouterr().err
     out = _export(run, "--databases", str(folder))
     texts = ["SELECT name FROM product WHERE price < 5", "SELECT name FROM product", "DROP TABLE product"]
@@ -191,9 +191,9 @@ def test_a_custom_scorer_goes_along_and_must_be_that_of_the_run(
     _retask(run, "one_of", {"options": {"ignore_case": False}}, {"accepted": ["Rome"]})
     digest = sha256_file(source)
     run.change_footer(GOLD, lambda footer: footer["inputs"].update(scorer={"paths": [source.name], "digest": digest}))
-    _export(run, code=1)
+    _export(run, code=2)
     assert "the task one_of has a custom scorer; name its file: --scorer FILE" in capsys.readouterr().err
-    _export(run, "--scorer", str(ROOT / "examples" / "score_answers.py"), code=1)
+    _export(run, "--scorer", str(ROOT / "examples" / "score_answers.py"), code=2)
     assert "not the scorer of the run" in capsys.readouterr().err
     answers, rewards = ["It is\nRome.", "rome", ""], [1.0, 0.0, 0.0]
     _agree(_export(run, "--scorer", str(source)), answers, rewards)
@@ -201,7 +201,7 @@ def test_a_custom_scorer_goes_along_and_must_be_that_of_the_run(
 
 def test_what_is_missing_is_named_with_the_next_step(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*options: str) -> str:
-        _export(run, *options, code=1)
+        _export(run, *options, code=2)
         return capsys.readouterr().err
 
     assert "draws/s9/reference/index.parquet: no such file" in refused("--draw", "s9")
@@ -212,7 +212,7 @@ def test_what_is_missing_is_named_with_the_next_step(run: SmallRun, capsys: pyte
     assert "make the stored responses of this draw first: make run CONFIG=" in refused()
     (run.root.parent / "out").mkdir()
     (run.root.parent / "out" / "kept").touch()
-    assert main(["export", str(run.root), "--out", str(run.root.parent / "out")]) == 1
+    assert main(["export", str(run.root), "--out", str(run.root.parent / "out")]) == 2
     assert "not an empty folder" in capsys.readouterr().err
 
 
@@ -220,6 +220,6 @@ def test_damaged_tensors_are_refused_and_nothing_is_written(run: SmallRun, capsy
     data = bytearray((run.root / TENSORS).read_bytes())
     data[-1] ^= 1
     (run.root / TENSORS).write_bytes(data)
-    assert main(["export", str(run.root), "--out", str(run.root.parent / "out")]) == 1
+    assert main(["export", str(run.root), "--out", str(run.root.parent / "out")]) == 2
     assert "it is not the file that was written" in capsys.readouterr().err
     assert [*(run.root.parent / "out").iterdir()] == []

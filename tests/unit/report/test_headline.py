@@ -3,7 +3,6 @@
 import polars as pl
 
 from dphrl.report.headline import datasets_in_order, explained, headline_markdown, headline_table
-from dphrl.report.render import environment
 
 
 def test_rows_and_columns_are_in_reading_order(tables):
@@ -13,7 +12,7 @@ def test_rows_and_columns_are_in_reading_order(tables):
         *((name, "seed 1, step 40") for name in ("GRPO", "D_exp only", "DPH-F", "DPH-JS")),
     ]
     assert found.heads[:5] == ["Policy", "cross Greedy", "cross Mean@16", "cross Pass@8", "cross Pass@16"]
-    assert found.heads[5:8] == ["cross Styles", "cross Right programs", "cross Right constants"]
+    assert found.heads[5:7] == ["cross Styles", "cross Right constants"]
     assert not {"maths Styles", "maths Right constants"} & {*found.heads}
 
 
@@ -52,14 +51,3 @@ def test_each_column_is_explained_once():
 def test_markdown_has_a_table_for_each_dataset(tables):
     text = headline_markdown(tables["headline"], ("in_domain",))
     assert [line.strip("*") for line in text.splitlines() if line.startswith("**")] == ["in\\_domain", "cross", "maths"]
-
-
-HOSTILE = "</td><script>alert(1)</script>&\"'"
-
-
-def test_html_escapes_heads_cells_and_caption():
-    text = str(
-        environment().get_template("macros.html.j2").module.table(HOSTILE, HOSTILE, ["a", HOSTILE], [[HOSTILE, "1"]])
-    )
-    assert "<script>" not in text
-    assert text.count("&lt;script&gt;") == 6

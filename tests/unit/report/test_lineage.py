@@ -70,18 +70,18 @@ def test_the_command_prints_the_lineage_and_returns_a_status(
     small_run: SmallRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = str(small_run.root / EVALUATION)
-    assert main(["audit", "lineage", file]) == 0
+    assert main(["lineage", file]) == 0
     shown = capsys.readouterr().out
     assert "\nverdicts/grpo-s1/step2/eval.evaluate/0.parquet  (digest" in shown
     assert "\ndraws/main/partition/final.parquet  (digest" not in shown
     more = re.search(r"\n\n(\d+) artifacts further back: --depth (\d+) shows all\.\n$", shown)
     assert more is not None
-    assert main(["audit", "lineage", file, "--depth", more[2]]) == 0
+    assert main(["lineage", file, "--depth", more[2]]) == 0
     whole = capsys.readouterr().out
     assert whole == lineage(small_run.root / EVALUATION) + "\n"
     assert whole.count("(digest ") == shown.count("(digest ") + int(more[1])
-    assert main(["audit", "lineage", file, "--depth", "0"]) == 0
+    assert main(["lineage", file, "--depth", "0"]) == 0
     assert capsys.readouterr().out.count("  (digest ") == 1
     with pytest.raises(SystemExit, match="2"):
-        main(["audit", "lineage", file, "--depth", "-1"])
-    assert main(["audit", "lineage", str(small_run.root / "nowhere.parquet")]) == 2
+        main(["lineage", file, "--depth", "-1"])
+    assert main(["lineage", str(small_run.root / "nowhere.parquet")]) == 2

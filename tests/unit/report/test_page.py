@@ -9,11 +9,12 @@ import pytest
 from made_comparisons import compared
 
 from dphrl.config.blocks.evaluation import ClaimsConfig
-from dphrl.evaluation.claims import claims
+from dphrl.evaluation.claims import judged
 from dphrl.report import figures
+from dphrl.report.claims import claims_of_run
+from dphrl.report.contents import CLAIMS
 from dphrl.report.counts import Prepared, count_rows, training_use
 from dphrl.report.page import render_page
-from dphrl.report.text_tables import Table
 from dphrl.store.catalogue import SCHEMAS
 
 NAMES = ["passk", "keep_explore", "styles", "training"]
@@ -29,7 +30,7 @@ DATA = count_rows(
     pl.DataFrame({"dataset": ["test", "questions"], "kind": ["exact", "normalised"]}),
 )
 COMPARED = compared({"dataset": "cross", "metric": "pass@8", "method": "dph_f", "against": "grpo"})
-CLAIMED = claims(COMPARED, SCHEMAS["comparisons_levels"].frame(), {"cross": "cross_domain"}, ClaimsConfig())
+CLAIMED = judged(claims_of_run(CLAIMS, (), ()), COMPARED, {"cross": "cross_domain"}, ClaimsConfig())
 WORDS = {"grpo": "COLLAPSED", "exp_only": "CANNOT TELL", "dph_f": "NARROWED", "dph_js": "NOT COLLAPSED"}
 SENTENCE = "COLLAPSED: coverage fell. " + "pass@8 of a policy is 65.4 %, of the base 87.0 %. " * 8
 
@@ -59,7 +60,7 @@ def contents(run_tables, **changes):
         dataset="cross",
         order=("cross", "in_domain", "maths"),
         figures={name: figures.draw(name, run_tables[figures.figure(name).table]).to_dict() for name in NAMES},
-        papers=[Table("Table 1", "The layout of the paper.", ["Policy", "cross Greedy"], [["Base", "12.3"]])],
+        published=[{"source": "Table 1", "columns": ["cross greedy"], "rows": {"base": [12.3]}}],
         use=training_use(run_tables["training"], trained, [timings] * len(trained)),
         timings={"presamples": timings, "trainings": timings},
         facts={"Base policy": "made for this run"},
@@ -140,7 +141,7 @@ def test_data_cannot_become_markup(tables):
             timings={EVIL: spoilt["timings"]["trainings"]},
             facts={EVIL: EVIL},
             notes=[EVIL],
-            papers=[Table(EVIL, EVIL, [EVIL, EVIL], [[EVIL, EVIL]])],
+            published=[{"source": EVIL, "columns": [f"{EVIL} greedy"], "rows": {EVIL: [12.3]}}],
             sampled=[EVIL],
         )
     )
@@ -159,7 +160,7 @@ def test_a_headline_without_rows_is_refused(tables):
 
 
 def test_what_a_run_does_not_have_is_left_out(tables):
-    made = contents(tables, figures={}, papers=(), use=None, timings={}, facts={}, notes=(), sampled=())
+    made = contents(tables, figures={}, published=(), use=None, timings={}, facts={}, notes=(), sampled=())
     for name in ("claims", "collapse", "hotter", "rarefied", "comparisons"):
         made["tables"][name] = made["tables"][name].clear()
     bare = render_page(**made)

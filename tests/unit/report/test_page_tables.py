@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from dphrl.report.counts import Prepared, count_rows
-from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, variety_table
+from dphrl.report.counts import Prepared, count_rows, ended_early
+from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, variety_table, where_lost
 from dphrl.store.catalogue import SCHEMAS
 
 GRPO = [("grpo", seed, 40, "d") for seed in (1, 2)]
@@ -59,3 +59,35 @@ def test_the_seconds_of_a_stage_count_no_part_twice_and_shares_add_up() -> None:
     assert (first.name, first.seconds, second.seconds) == ("Scores of samples", 6.0, 12.0)
     assert (first.speed, second.speed) == ("100", "100")
     assert (second.start, second.start + second.share) == (pytest.approx(100 / 3), pytest.approx(100))
+
+
+def test_a_loss_is_shown_by_how_often_the_base_solves_a_question() -> None:
+    numbers = {"never@8": (0.01, 30), "sometimes@8": (-0.2, 50), "pass@8": (-0.09, 100)}
+    rows = [
+        {
+            **dict.fromkeys(SCHEMAS["comparisons"].columns),
+            **{"dataset": "d", "metric": metric, "method": method, "against": "base_itself", "difference": difference},
+            **{"low": difference - 0.1, "high": difference + 0.1, "seeds": 1, "seeds_against": 0},
+            **{"questions": questions, "trainings": [difference]},
+        }
+        for metric, (difference, questions) in numbers.items()
+        for method in ("dph_f", "grpo")
+    ]
+    (table,) = where_lost(SCHEMAS["comparisons"].frame(rows), "d")
+    assert table.heads == ["Base solves", "Questions", "GRPO", "DPH-F"]
+    assert [row[1:3] for row in table.rows] == [
+        ["30", ("+1.0 [-9.0, +11.0]", "+0.3 questions")],
+        ["50", ("-20.0 [-30.0, -10.0]", "-10.0 questions")],
+    ]
+    assert where_lost(SCHEMAS["comparisons"].frame(rows), "other") == []
+
+
+def test_a_training_that_ended_early_is_named() -> None:
+    training = pl.DataFrame(
+        {"method": ["grpo", "grpo", "dph_f"], "seed": [1, 2, 1], "step": [37, 40, 40], "metric": "reward", "value": 0.0}
+    )
+    headline = pl.DataFrame(
+        {"method": ["base", "grpo", "grpo", "dph_f"], "seed": [0, 1, 2, 1], "step": [0, 40, 40, 40]}
+    )
+    (said,) = ended_early(training, headline)
+    assert "GRPO, seed 1, after step 37 of 40" in said

@@ -43,7 +43,7 @@ def test_text_is_shown_as_it_is(built: Path) -> None:
 def test_the_command_shows_and_refuses_with_a_hint(
     built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["audit", "show", str(built / "draws/main/partition/final.parquet")]) == 0
+    assert main(["show", str(built / "draws/main/partition/final.parquet")]) == 0
     assert "reference_sample" in capsys.readouterr().out
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(b"PAR1")
@@ -51,5 +51,5 @@ def test_the_command_shows_and_refuses_with_a_hint(
         (damaged, "it is not the file that was written"),
         (tmp_path / "none.parquet", "no such file"),
     ):
-        assert main(["audit", "show", str(file)]) == 2
+        assert main(["show", str(file)]) == 2
         assert problem in capsys.readouterr().err

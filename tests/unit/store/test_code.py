@@ -181,7 +181,7 @@ def test_a_change_after_the_plan_was_made_stops_the_stage(
 
 
 def test_scripts_have_digests_that_other_processes_agree_on() -> None:
-    package, names = code._ROOT, ["train_segment.py", "write_report.py"]
+    package, names = code._ROOT, ["find_overlap.py"]
     script = f"from dphrl.store.code import code_digest\nprint([code_digest([n]) for n in {names}])"
     environment = {"PYTHONPATH": str(package.parent), "PYTHONHASHSEED": "1"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)

@@ -33,14 +33,6 @@ def _layout(**blocks: Any) -> Layout:
     return Layout(load_config(config | blocks))
 
 
-def test_policies_and_segments_are_named_in_order() -> None:
-    layout = _layout(methods={"grpo": {"rollout_on": "all"}})
-    assert [str(policy) for policy in layout.policies()] == [
-        "base", "grpo-s1/step4", "grpo-s1/step8", "grpo-s2/step4", "grpo-s2/step8"
-    ]  # fmt: skip
-    assert [end.step for end in layout.segments()] == [2, 4, 6, 8] * 2
-
-
 def test_a_method_that_names_its_steps_ends_there_and_is_evaluated_there() -> None:
     layout = _layout(methods={"grpo": {"rollout_on": "all", "steps": 10}, "exp_only": {}})
     assert [str(policy) for policy in layout.policies() if policy.seed == 1] == [
@@ -217,6 +209,17 @@ def test_a_segment_starts_from_the_base_or_from_the_end_of_the_one_before() -> N
     first, later = ({"method": "grpo", "seed": "1", "step": step} for step in ("2", "6"))
     assert (layout.first_and_last_step(first), layout.first_and_last_step(later)) == ([1, 2], [5, 6])
     assert (layout.step_before(first), layout.step_before(later)) == (0, 4)
+
+
+def test_a_segment_reads_the_metrics_before_it_only_where_they_can_end_the_training() -> None:
+    later = {"method": "grpo", "seed": "1", "step": "6"}
+    assert _layout().metrics_before(later) == []
+    train = {"steps": 8, "segment_steps": 2, "eval_every": 4, "stop": {"coverage_below": 0.1}}
+    layout = _layout(methods={"grpo": {"rollout_on": "all"}}, train=train)
+    assert layout.metrics_before(later | {"step": "2"}) == []
+    assert layout.metrics_before(later) == [
+        f"{layout.root}/train/grpo-s1/step{step}/metrics.parquet" for step in (2, 4)
+    ]
 
 
 def test_states_and_policies_that_no_job_needs_any_more_are_removed(

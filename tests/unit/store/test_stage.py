@@ -88,13 +88,13 @@ def test_every_output_names_its_inputs(tmp_path: Path) -> None:
 
 
 def test_vllm_is_recorded_with_its_model_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("vllm")
+    monkeypatch.setattr("dphrl.store.stage.library_version", lambda name: f"{name} 1")
     stage = replace(_stage(tmp_path), libraries=["vllm"])
     versions = []
     for runner in ("0", "1"):
         monkeypatch.setenv(V2_RUNNER, runner)
         versions.append(stage.footer()["libraries"]["vllm"])
-    assert versions == [library_version("vllm"), f"{library_version('vllm')}, model runner V2"]
+    assert versions == ["vllm 1", "vllm 1, model runner V2"]
 
 
 def test_the_files_that_answers_are_judged_with_are_recorded_where_a_job_has_them(tmp_path: Path) -> None:
@@ -192,19 +192,6 @@ def test_a_file_that_a_table_lists_is_compared_with_its_footer(tmp_path: Path) -
     with pytest.raises(SchemaError, match=f"{tensors}: it is not the file that was written"):
         stage.file("changed", str(tensors), listed_by=str(index))
     assert "changed" not in stage.inputs
-
-
-def test_a_stage_reads_the_files_of_a_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".snakemake").mkdir()
-    (tmp_path / "policy").mkdir()
-    (tmp_path / "policy" / "model.safetensors").write_text("weights")
-    write_manifest(tmp_path / "policy.json", {})
-    read: list[str] = []
-    monkeypatch.setattr("dphrl.store.files.sha256_file", lambda path: read.append(path.name) or sha256_file(path))
-    for _ in range(2):
-        _stage().folder("policy", "policy.json")
-    assert read == ["model.safetensors"]
 
 
 def test_a_job_whose_code_is_not_that_of_the_plan_does_not_start() -> None:

@@ -154,6 +154,9 @@ def _training(config: Config) -> Iterator[Condition]:
     yield len(set(train.seeds)) == len(train.seeds), "train.seeds", train.seeds, "each seed once"
     allowed = "null, or train.top_p 1 and train.temperature 1: pi_old and pi_sampler must be the same softmax"
     yield train.tis_cap is None or train.top_p == train.temperature == 1, "train.tis_cap", train.tis_cap, allowed
+    below, divided = train.stop.coverage_below, config.partition.given
+    allowed = "null: with partition.given no pre-samples show the base's coverage"
+    yield below is None or not divided, "train.stop.coverage_below", below, allowed
     every = train.eval_every
     if isinstance(every, int):
         yield _divides("train.eval_every", every, "train.steps", train.steps)

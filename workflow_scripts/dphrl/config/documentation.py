@@ -14,10 +14,9 @@ import yaml
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from dphrl.config.blocks.base import Block
+from dphrl.config.blocks.base import Block, block_in
 from dphrl.config.blocks.training import PAPER_METHODS
 from dphrl.config.config import Config
-from dphrl.config.keys import block_in
 
 FOLDER = Path(__file__).resolve().parents[3] / "config"
 WIDTH = 108

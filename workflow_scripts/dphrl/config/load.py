@@ -4,17 +4,17 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from dphrl.config.blocks.base import Block, block_in
 from dphrl.config.checks import problems_between_keys
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, nearest, show
-from dphrl.config.keys import block_at, known_keys
 from dphrl.config.yaml_files import merged, read_yaml
 
 # A default that depends on a wrong key was not computed. The wrong key is an error by itself.
@@ -101,14 +101,28 @@ def _problem(place: Sequence[str | int], errors: Sequence[ErrorDetails]) -> Prob
 
 
 def _unknown_key(place: Sequence[str | int], value: object) -> Problem:
-    *block, key = place
-    siblings = sorted(block_at(block).model_fields)
+    *above, key = place
+    block: type[Block] = Config
+    for part in above:
+        # A free name and the place in a list are no keys: the block of an entry is that of its list or mapping.
+        field = block.model_fields.get(str(part))
+        block = (block_in(field.annotation) if field else None) or block
+    siblings = sorted(block.model_fields)
     # Of two keys with one name, the one in the same block is meant, else the one in fewer blocks.
-    paths = [_dotted([*block, name]) for name in siblings] + sorted(known_keys(), key=lambda path: path.count("."))
+    paths = [_dotted([*above, name]) for name in siblings] + sorted(_keys(), key=lambda path: path.count("."))
     by_name = {path.rpartition(".")[2]: path for path in reversed(paths)}
     name = nearest(str(key), by_name)
     allowed = f"no such key; known here: {', '.join(siblings)}"
     return Problem(_dotted(place), show(value), allowed, by_name[name] if name else None)
+
+
+def _keys(block: type[Block] = Config, path: str = "") -> Iterator[str]:
+    """Every key outside of lists as a dotted path, in which <name> is a free name."""
+    for name, field in block.model_fields.items():
+        yield f"{path}{name}"
+        inner, kind = block_in(field.annotation), get_origin(field.annotation)
+        if inner and kind is not tuple:
+            yield from _keys(inner, f"{path}{name}.<name>." if kind is dict else f"{path}{name}.")
 
 
 def _dotted(place: Sequence[str | int]) -> str:

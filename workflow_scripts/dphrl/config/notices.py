@@ -11,6 +11,8 @@ def notices(config: Config) -> Iterator[str]:
     """The lines at the start of a run: weight and strength of each divergence, and all caveats."""
     for name, method in config.methods.items():
         yield from (f"{name}: {line}" for line in strengths(method, config.train))
+    if config.train.stop.coverage_below is not None:
+        yield "train.stop can end a training early: it takes at most the planned steps, tokens and hours"
     if config.gpu_gib is None and config.policy.base and "bfloat16" in (config.engine.dtype, config.train.dtype):
         # An EPYC of 2021 is 60 times slower in it than in float32.
         yield "engine.dtype, train.dtype: set float32 if this processor has no bfloat16, which it then emulates slowly"

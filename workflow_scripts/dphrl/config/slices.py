@@ -133,16 +133,10 @@ def tables(config: Config) -> Blocks:
     return canonical({"evaluate": {"k": list(chosen.k), "frontier_from": chosen.frontier_from, **rules}})
 
 
-def paper(config: Config) -> Blocks:
-    """For the paper's tables: their columns and published numbers."""
-    tasks = [(name, config.datasets[name].task) for name in config.evaluate.datasets]
-    return canonical({"datasets": tasks, "published": config.evaluate.published, "methods": config.methods})
-
-
 def report(config: Config) -> Blocks:
-    """For the texts of the report page: title, notes, and the caveats of its evaluation sets and draws."""
+    """For the report page: title, notes with the caveats of its evaluation sets and draws, and published values."""
     notes = (*config.report.notes, *caveats(config))
-    return canonical({"report": {"title": config.report.title, "notes": notes}})
+    return canonical({"report": {"title": config.report.title, "notes": notes, "published": config.evaluate.published}})
 
 
 def samples(config: Config) -> Blocks:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
-from pydantic_core import from_json
 
 from dphrl.config.errors import nearest, show
 
@@ -140,24 +139,10 @@ def _lines(path: Path) -> Iterator[tuple[int, Record]]:
             yield number, value
 
 
-def _parsed(line: bytes) -> Any:
-    """The JSON value of a line; ValueError as `_strictly_parsed`.
-
-    Pydantic's parser is twice as fast, but takes the last of two equal fields and refuses a lone surrogate.
-    """
-    try:
-        value = from_json(line)
-    except ValueError:
-        return _strictly_parsed(line)
-    # A program writes `":` behind each name. With as many as names in a flat object, none is there twice.
-    is_flat = isinstance(value, dict) and line.count(b'":') == len(value)
-    return value if is_flat else _strictly_parsed(line)
-
-
-def _strictly_parsed(text: bytes) -> Any:
+def _parsed(text: bytes) -> Any:
     """The JSON value of a text; ValueError without one, for too deep a nesting, and for a field twice in an object."""
     try:
-        return _STRICT.decode(text.decode("utf-8"))
+        return _DECODER.decode(text.decode("utf-8"))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -170,12 +155,12 @@ def _once(pairs: list[tuple[str, Any]]) -> Record:
     return record
 
 
-_STRICT: Final = json.JSONDecoder(object_pairs_hook=_once)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_once)
 
 
 def _list(path: Path) -> Iterator[tuple[int, Record]]:
     try:
-        value = _strictly_parsed(path.read_bytes().removeprefix(_BOM))
+        value = _parsed(path.read_bytes().removeprefix(_BOM))
     except ValueError as error:
         expected = "a list of objects (one object per line is .jsonl)"
         raise SourceError(f"{path}: expected {expected} in UTF-8: {error}") from None

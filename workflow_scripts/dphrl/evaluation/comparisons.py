@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
-from dphrl.evaluation.claims import claims_of_run
+from dphrl.evaluation.claims import Claim
 from dphrl.evaluation.estimator import majority
 from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, Paths
 from dphrl.evaluation.interval import (
@@ -18,16 +17,23 @@ from dphrl.evaluation.interval import (
     Part,
     Questions,
     difference,
-    holm,
     of_draws,
     permutation_p,
     training_means,
 )
-from dphrl.evaluation.names import BASE, BASE_ITSELF, UNTRAINED, average_of, numbered, published_k
+from dphrl.evaluation.names import (
+    AGAINST_ITSELF,
+    BASE,
+    BASE_ITSELF,
+    STRATA,
+    UNTRAINED,
+    average_of,
+    numbered,
+    published_k,
+)
+from dphrl.evaluation.strata import strata
 from dphrl.evaluation.study import Policy, PolicyKey, Study
 from dphrl.store.catalogue import SCHEMAS
-
-_RATES = ("keep@", "explore@")
 
 
 @dataclass(frozen=True)
@@ -38,20 +44,21 @@ class _Metric:
     values: dict[str, dict[int, Floats]] = field(default_factory=dict)
 
 
-def comparisons(study: Study) -> pl.DataFrame:
-    """Differences between methods after their last step (method - against), over all seeds of each.
+def comparisons(study: Study, followed: Sequence[Paths] = ()) -> pl.DataFrame:
+    """Differences between methods after their last step (method - against), over all seeds of each, and by level.
 
-    Every method is compared with the methods of `evaluate.against`, and each of these with the methods before it.
-    Metrics: the metrics of `headline` except constants, every pass@k, maj@n (where there are answer classes), keep@k
-    and explore@k. keep@k and explore@k take the largest k up to half of the base's samples, with base `base_itself`.
-    Several datasets of one role have an average, named after the role. Its metrics are the mean, and pass@k with the
-    paper's k on each dataset, or the largest k below it.
+    Every method is compared with the methods of `evaluate.against`, each of these with the methods before it, and the
+    pairs of claims. Metrics: the metrics of `headline` except constants, every pass@k, maj@n (where there are answer
+    classes), the accuracy bought of `followed`, keep@k, explore@k, and pass@k in each of the `strata` with a question.
+    The last three take the largest k up to half of the base's samples, with base `base_itself`. Several datasets of one
+    role have an average, named after the role. Its metrics are the mean, and pass@k with the paper's k on each dataset,
+    or the largest k below it.
 
     Questions are paired. Trainings are not: those with the same seed share their draw of stage 1, and have no rollouts
     in common after the first step. `interval.difference` gives the interval. It is null where nothing varies at all.
 
     Returns:
-        The table "comparisons". `p_holm` is Holm's correction over all comparisons of a dataset and metric.
+        The table "comparisons"; `level` is empty for all questions.
 
     Raises:
         ValueError: the seeds of a method end at different steps, every k is larger than the number of samples,
@@ -59,45 +66,47 @@ def comparisons(study: Study) -> pl.DataFrame:
     """
     last = study.last_steps()
     _check_steps(last)
+    rows = [{"level": level, **row} for level, part in [("", last), *last.levels] for row in _differences(part)]
+    rows += _bought(study, followed)
+    schema = SCHEMAS["comparisons"]
+    return schema.frame(rows).with_columns(pl.selectors.float().fill_nan(None)).sort(schema.key)
+
+
+def _differences(last: Study) -> Iterator[dict[str, object]]:
+    """The comparisons of the metrics of single policies, on each dataset and on average."""
     measured = _measure(last)
-    rows: list[dict[str, object]] = []
     for dataset, metrics in measured.items():
         for name, metric in metrics.items():
-            rows += _rows(dataset, name, [metric], study.config)
-    for role, members in _by_role(measured, study.config.roles).items():
+            yield from _rows(dataset, name, [metric], last)
+    for role, members in _by_role(measured, last.config.roles).items():
         means = [metrics[_largest(metrics, "mean@")] for metrics in members.values()]
         solved = [metrics[_largest(metrics, "pass@", published_k(name))] for name, metrics in members.items()]
         for name, averaged in (("mean", means), ("pass@k", solved)):
-            rows += _rows(role, name, averaged, study.config)
-    return _corrected(SCHEMAS["comparisons"].frame(rows))
+            yield from _rows(role, name, averaged, last)
 
 
-def of_frontiers(study: Study, measured: Sequence[Paths]) -> pl.DataFrame:
-    """Differences in the accuracy bought, with and without split draws, as "comparisons_levels"; level null for all.
+def _bought(study: Study, followed: Sequence[Paths]) -> Iterator[dict[str, object]]:
+    """Differences in the accuracy bought, with and without split draws.
 
     The error of questions is the standard deviation over questions drawn again, with x, y and the base's coverage
     computed again.
     """
-    claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(study.config.claims.primary)})
-    rows: list[dict[str, object]] = []
-    for found in measured:
+    for found in followed:
         for metric in (BOUGHT, BOUGHT_SPLIT):
             bought = found.bought(metric)
             values = {BASE: np.zeros((1, 1)), **bought}
-            for method, other in _pairs(bought, study.config.against, claimed):
+            for method, other in _pairs(bought, study.config.against, study.claims):
                 if other in values:
                     ours, theirs = values[method], values[other]
                     sides = (method, ours[:, 0]), (other, theirs[:, 0])
                     estimate = of_draws(ours, theirs, found.questions)
                     row = _row(found.dataset, metric, *sides, estimate, [found.questions])
-                    rows.append({"level": found.level, "prompts": found.prompts, **row})
-    table = SCHEMAS["comparisons_levels"].frame(rows).with_columns(p_holm=_holm.over("level", "dataset", "metric"))
-    return table.with_columns(pl.selectors.float().fill_nan(None))
+                    yield {"level": found.level or "", **row}
 
 
 def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
     """The metrics of each dataset by name."""
-    answered = last.datasets_with("answers")
+    answered, styled = last.datasets_with("answers"), last.datasets_with("styles")
     measured: dict[str, dict[str, _Metric]] = {}
 
     def add(policy: Policy, key: PolicyKey, name: str, value: Floats, weight: Floats | None = None) -> None:
@@ -110,15 +119,22 @@ def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
         values = policy.proportions(last.config.k)
         if k:
             values |= {f"pass@{tries}": passed for tries, passed in zip(k, policy.pass_at(k).T, strict=True)}
-        values |= last.varieties(policy)
+        if policy.key.dataset in styled:
+            values["distinct_styles"] = policy.column("distinct_styles")
         if policy.key.dataset in answered:
             values[f"maj@{policy.n}"] = majority(policy.codes("answers"), policy.samples)
         for name, value in values.items():
             add(policy, policy.key, name, value)
+    bases = bases_of(last)
     for largest, solved in _solved(last):
         for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
             if weight.any():
                 add(solved.policy, solved.key, f"{rate}@{largest}", part, weight)
+        base = bases[solved.key.dataset]
+        for stratum, (inside, again) in strata(base, largest).items():
+            if inside.sum() >= 1.0:
+                passed = again if solved.policy is base else inside * solved.policy.pass_at([largest])[:, 0]
+                add(solved.policy, solved.key, f"{stratum}@{largest}", passed, inside)
     return measured
 
 
@@ -147,8 +163,8 @@ def _largest(metrics: Mapping[str, _Metric], start: str, most: float = np.inf) -
     return f"{start}{max((number for number in numbers if number <= most), default=numbers[0])}"
 
 
-def _rows(dataset: str, name: str, metrics: Sequence[_Metric], config: EvaluateConfig) -> Iterator[dict[str, object]]:
-    """The comparisons of a metric: with the methods of `config.against`, and the pairs of claims.
+def _rows(dataset: str, name: str, metrics: Sequence[_Metric], study: Study) -> Iterator[dict[str, object]]:
+    """The comparisons of a metric: with the methods of `evaluate.against`, and the pairs of claims.
 
     Args:
         metrics: on each dataset; of several, the mean of trainings that all share.
@@ -159,10 +175,9 @@ def _rows(dataset: str, name: str, metrics: Sequence[_Metric], config: EvaluateC
         if seeds:
             values[method] = [np.stack([metric.values[method][seed] for seed in sorted(seeds)]) for metric in metrics]
     questions = [metric.questions for metric in metrics]
-    claimed = sorted({(claim.method, claim.against) for claim in claims_of_run(config.claims.primary)})
-    pairs = _pairs(set(values) - {*UNTRAINED}, config.against, claimed)
-    if name.startswith(_RATES):
-        # Shares of what the base solved have the base's own share on the other side.
+    pairs = _pairs(set(values) - {*UNTRAINED}, study.config.against, study.claims)
+    if name.startswith(AGAINST_ITSELF):
+        # The base's own share by chance is on the other side.
         pairs = ((method, BASE_ITSELF if other == BASE else other) for method, other in pairs)
     for method, other in dict.fromkeys(pairs):
         if other in values:
@@ -170,13 +185,11 @@ def _rows(dataset: str, name: str, metrics: Sequence[_Metric], config: EvaluateC
             yield _row(dataset, name, ours, theirs, difference(values[method], values[other], questions), questions)
 
 
-def _pairs(
-    methods: Iterable[str], against: Sequence[str], claimed: Sequence[tuple[str, str]]
-) -> Iterator[tuple[str, str]]:
-    """Each method with those of `against`, each of these with those before it, and the pairs of `claimed`."""
+def _pairs(methods: Iterable[str], against: Sequence[str], claims: Sequence[Claim]) -> Iterator[tuple[str, str]]:
+    """Each method with those of `against`, each of these with those before it, and the pairs of claims."""
     for method in sorted(methods):
         before = against[: against.index(method)] if method in against else against
-        others = dict.fromkeys([*before, *(theirs for ours, theirs in claimed if ours == method)])
+        others = dict.fromkeys([*before, *(claim.against for claim in claims if claim.method == method)])
         yield from ((method, other) for other in others)
 
 
@@ -191,31 +204,23 @@ def _row(
     """A row of the table "comparisons"; a method comes with the means of its trainings."""
     (method, means), (against, other) = ours, theirs
     low, high = estimate.interval(1.0 - LEVEL)
-    if not metric.startswith("distinct_"):
+    if metric != "distinct_styles":
         # Differences of shares.
         low, high = np.clip([low, high], -1.0, 1.0).tolist()
     trainings = estimate.trainings or Part(float("nan"), float("nan"))
     clusters = [sample.clusters for sample in questions]
+    stratum = metric.partition("@")[0] in STRATA
     return {
         **{"dataset": dataset, "metric": metric, "method": method, "against": against},
         **{"difference": estimate.value, "low": low, "high": high, "p": estimate.p},
         "p_permutation": permutation_p(means, other),
         **{"seeds": len(means), "seeds_against": 0 if against in UNTRAINED else len(other)},
-        "questions": sum(sample.number for sample in questions),
+        "questions": sum(round(sample.expected) if stratum else sample.number for sample in questions),
         "clusters": None if None in clusters else sum(number for number in clusters if number is not None),
         **{"error_trainings": trainings.error, "freedom_trainings": trainings.freedom},
         **{"error_questions": estimate.questions.error, "freedom_questions": estimate.questions.freedom},
         "trainings": (means - other.mean()).tolist(),
     }
-
-
-_holm = pl.col("p").map_batches(lambda p: pl.Series(holm(p.to_numpy())), return_dtype=pl.Float64)
-
-
-def _corrected(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with p_holm filled in and null in place of NaN, sorted by key."""
-    filled = table.with_columns(p_holm=_holm.over("dataset", "metric"))
-    return filled.with_columns(pl.selectors.float().fill_nan(None)).sort(SCHEMAS["comparisons"].key)
 
 
 def _check_steps(last: Study) -> None:

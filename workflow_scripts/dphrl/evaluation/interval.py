@@ -63,6 +63,11 @@ class Questions:
         return int(self._share.shape[-1])
 
     @property
+    def expected(self) -> float:
+        """How many questions count, where the weights are chances to count."""
+        return float(self._total.sum())
+
+    @property
     def trials(self) -> Floats:
         """(quantities,), how many units count, or the sum of the weights where that is less."""
         return np.minimum(np.count_nonzero(self._share > 0, axis=-1), self._total[..., 0])

@@ -1,13 +1,22 @@
 """Names of policies and metrics, and the k of arXiv 2509.07430; this module imports no estimator."""
 
 from collections.abc import Iterable
+from typing import Final
 
 BASE = "base"
 BASE_ITSELF = "base_itself"
 """The method of rows that compare the base with an independent draw from itself."""
 
-
 UNTRAINED = (BASE, BASE_ITSELF)
+STRATA: Final = {
+    "never": "Never",
+    "rarely": "Up to 1/8 of samples",
+    "sometimes": "1/8 to 1/2",
+    "mostly": "More than 1/2",
+}
+"""How often the base solves a question, by the share of right samples, in words."""
+AGAINST_ITSELF: Final = tuple(f"{name}@" for name in ("keep", "explore", *STRATA))
+"""Metrics of questions that the base's samples choose: they are compared with `base_itself`."""
 
 
 def published_k(dataset: str) -> int:

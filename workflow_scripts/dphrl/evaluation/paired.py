@@ -1,7 +1,7 @@
-"""Mean differences over questions, or groups of questions, and over trainings, each with its intervals."""
+"""A tuned model against its base: the mean difference over questions and trainings, and the sizes that would tell."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -18,23 +18,26 @@ _MOST_FACTOR = 64
 
 
 @dataclass(frozen=True)
-class Paired:
-    """A mean difference over questions, tuned - base, with its intervals.
+class Compared:
+    """The mean difference of two models over questions, tuned - base, with its intervals.
 
     Attributes:
-        value: in the unit of the values.
-        wide, narrow: the 95 % and the 90 % interval.
-        measured: the estimate with the two parts of its error.
+        value: the difference, in the unit of the values.
+        base, tuned: the means of both models.
+        wide, narrow: the 95 % and the 90 % interval of the difference.
+        measured: the difference with the two parts of its error.
         questions: how many.
         groups: how many groups of questions, where the intervals are over groups.
     """
 
     value: float
+    base: float
+    tuned: float
     wide: tuple[float, float]
     narrow: tuple[float, float]
     measured: Estimate
     questions: int
-    groups: int | None = None
+    groups: int | None
 
     @property
     def fell(self) -> bool:
@@ -47,26 +50,18 @@ class Paired:
         return self.measured.p if self.measured.error > 0 else float(not self.fell)
 
 
-@dataclass(frozen=True)
-class Compared(Paired):
-    """A `Paired` with the means of both models."""
-
-    base: float = field(kw_only=True)
-    tuned: float = field(kw_only=True)
-
-
-def paired(values: Floats, shares: bool = False, clusters: ArrayLike | None = None) -> Paired:
-    """The mean of differences, (questions,) or (trainings, questions), with its intervals.
+def compared(base: Floats, tuned: Floats, clusters: ArrayLike | None = None, shares: bool = True) -> Compared:
+    """The comparison of a base and a tuned model.
 
     Args:
-        shares: values are differences of shares, so ends are within -1 and 1. Questions of a kind not seen may then
-            make up a share of up to u = 1 - a^(1/Q), with the one-sided confidence 1 - a. If no question is lower, the
-            lower ends are at most -u. If all differences are equal, both ends include such a share at its extremes, -1
-            and 1. The lower 90 % end is never above the end with two pseudo-questions of -1 and +1 (groups of the mean
-            size).
+        base, tuned: (questions,) values of the base, (questions,) or (trainings, questions) of the tuned model.
         clusters: (questions,) groups; None: questions are independent.
+        shares: values are shares, so ends are within -1 and 1. Questions of a kind not seen may then make up a share of
+            up to u = 1 - a^(1/Q), with the one-sided confidence 1 - a. If no question is lower, the lower ends are at
+            most -u. If all differences are equal, both ends include such a share at its extremes, -1 and 1. The lower
+            90 % end is never above the end with two pseudo-questions of -1 and +1 (groups of the mean size).
     """
-    rows = np.atleast_2d(values)
+    rows = np.atleast_2d(tuned - base)
     questions = Questions(np.ones(rows.shape[1]), clusters)
     measured = estimate(rows, questions)
 
@@ -83,7 +78,8 @@ def paired(values: Floats, shares: bool = False, clusters: ArrayLike | None = No
         narrow = max(min(low, _doubted(rows, questions)), -1.0), min(high, 1.0)
         wide = max(wide[0], -1.0), min(wide[1], 1.0)
     groups = questions.clusters if questions.grouped else None
-    return Paired(measured.value, wide, narrow, measured, rows.shape[1], groups)
+    means = float(base.mean()), float(tuned.mean())
+    return Compared(measured.value, *means, wide, narrow, measured, rows.shape[1], groups)
 
 
 def _doubted(rows: Floats, questions: Questions) -> float:
@@ -95,14 +91,8 @@ def _doubted(rows: Floats, questions: Questions) -> float:
     return estimate(extended, Questions(np.ones(extended.shape[1]), labels)).interval(NARROW)[0]
 
 
-def compared(base: Floats, tuned: Floats, clusters: ArrayLike | None = None, shares: bool = True) -> Compared:
-    """(questions,) values of the base and (trainings, questions) of a tuned model."""
-    difference = paired(tuned - base, shares, clusters)
-    return Compared(**vars(difference), base=float(base.mean()), tuned=float(tuned.mean()))
-
-
 def needed(
-    base: Policy, trainings: Sequence[Policy], difference: Paired, k: int, margin: float
+    base: Policy, trainings: Sequence[Policy], difference: Compared, k: int, margin: float
 ) -> tuple[int | None, int | None]:
     """Questions with these samples, and samples of these questions, that find a loss of `margin` in 80 % of cases."""
     number = difference.groups or difference.questions

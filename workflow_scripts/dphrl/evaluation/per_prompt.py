@@ -112,17 +112,16 @@ def evaluate(
         verdicts: prompt_id, sample_index and the columns of `_JUDGED`: one row for each rollout.
         styles: the longest prefix of the text after leading white space decides, and if none matches the longest of
             the answer that the scorer extracted; else the style is "other" (arXiv 2509.07430, appendix B). Without
-            rules `styles` is an empty list and both counts are 0.
+            rules `styles` is an empty list.
         shape: of the dataset, where these are some of its prompts; None: they are all.
 
     Returns:
         The columns of the table "evaluation" but cluster and level, sorted by prompt_id. `correct` and `styles` are in
-        sample order. `distinct_styles` counts all samples, the other counts only correct samples. Programs that do not
-        parse have no class. `answers`, `programs` and `skeletons` hold for each sample the index of the prompt's first
-        sample in the same class, null without a class. Such a list is empty if no sample of the dataset is in a class.
-        Samples have a `skeleton` only in mathematics, where they have no programs. `constants` counts the right
-        samples whose program read no table; null if no verdict on a right sample tells whether it read any.
-        The greedy response counts in `greedy_correct` only, which is null without it.
+        sample order. `answers`, `programs` and `skeletons` hold for each sample the index of the prompt's first sample
+        in the same class, null without a class, as of a program that does not parse. Such a list is empty if no sample
+        of the dataset is in a class. Samples have a `skeleton` only in mathematics, where they have no programs.
+        `constants` counts the right samples whose program read no table; null if no verdict on a right sample tells
+        whether it read any. The greedy response counts in `greedy_correct` only, which is null without it.
 
     Raises:
         ValueError: greedy responses of some prompts only, a prompt with other samples than 0..n-1 of the dataset,
@@ -151,10 +150,7 @@ def evaluate(
             n=pl.len(),
             c=pl.col("correct").sum(),
             styles=pl.col("style").drop_nulls(),
-            distinct_styles=_distinct(pl.col("style")),
-            distinct_styles_correct=_distinct(pl.col("style").filter("correct")),
-            distinct_answers=_distinct(pl.col("answer_class").filter("correct")),
-            distinct_programs=_distinct(pl.col("program_class").filter("correct")),
+            distinct_styles=pl.col("style").drop_nulls().n_unique(),
             constants=pl.when(reads.count() > 0).then(reads.not_().sum()),
         )
     )
@@ -186,9 +182,9 @@ def skeleton(text: pl.Expr) -> pl.Expr:
 
 def _judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, shape: DatasetShape) -> pl.DataFrame:
     """Each rollout with its verdict, checked as `evaluate` says and sorted by prompt_id and sample_index."""
-    rollouts = _in_order(rollouts.select(*_KEY, "text"), "rollouts")
+    rollouts = rollouts.select(*_KEY, "text").sort(_KEY)
     judged = (name for name in (*_JUDGED, "extracted") if name in verdicts.columns)
-    verdicts = _in_order(verdicts.select(*_KEY, *judged), "verdicts")
+    verdicts = verdicts.select(*_KEY, *judged).sort(_KEY)
     if not rollouts.select(_KEY).equals(verdicts.select(_KEY)):
         unscored = rollouts.join(verdicts, on=_KEY, how="anti")
         _refuse(unscored, "has no verdict; run the score stage for these rollouts again")
@@ -203,22 +199,12 @@ def _judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, shape: Datas
     return rollouts.hstack(verdicts.drop(*_KEY, "verdict"))
 
 
-def _in_order(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The frame sorted by its key. The tables of a stage are sorted already, and comparing is cheaper than sorting."""
-    prompt, sample = (pl.col(column) for column in _KEY)
-    before, last = prompt.shift(), sample.shift()
-    if frame.select((prompt > before) | ((prompt == before) & (sample > last))).to_series().all():
-        return frame
-    _refuse(frame.filter(pl.struct(_KEY).is_duplicated()), f"occurs more than once in {name}; expected one row")
-    return frame.sort(_KEY)
-
-
 def _check_counts(rows: pl.DataFrame, shape: DatasetShape) -> None:
     sample = pl.col("sample_index")
     by_prompt = rows.group_by("prompt_id", maintain_order=True).agg(
         greedy=(sample == -1).any(), n=(sample >= 0).sum(), last=sample.max()
     )
-    # Sample numbers do not repeat, so n of them that end at n - 1 are 0..n-1.
+    # A table has each sample once, so n of them that end at n - 1 are 0..n-1.
     n = pl.col("n") if shape.n is None else pl.lit(shape.n)
     counted = (pl.col("n") == n) & (pl.col("last") == n - 1)
     differing = by_prompt.filter(~counted | (pl.col("greedy") != shape.greedy))
@@ -268,10 +254,6 @@ def unmatched_styles(evaluation: pl.LazyFrame) -> str | None:
     if not samples or 2 * other <= samples:
         return None
     return f"WARNING: {other} of {samples} samples begin with no prefix of evaluate.styles and are '{_OTHER_STYLE}'"
-
-
-def _distinct(values: pl.Expr) -> pl.Expr:
-    return values.drop_nulls().n_unique()
 
 
 def _first_alike(column: str) -> pl.Expr:

@@ -1,23 +1,21 @@
 """All policies of a run on all datasets: the input of every table."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
-from dphrl.evaluation.estimator import NO_CLASS, class_counts, pass_at_k
+from dphrl.evaluation.claims import Claim
+from dphrl.evaluation.estimator import NO_CLASS, pass_at_k
 from dphrl.evaluation.interval import Floats, ratio
 from dphrl.evaluation.names import BASE
 
-Estimator = Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64] | float]
-_RIGHT = {"distinct_skeletons": "skeletons", "distinct_right_answers": "answers"}
-"""Counts of different classes among right samples without a column in evaluations, each with its classes."""
 MOST_LEVELS = 24
 """A dataset with more levels than these has scores rather than levels; it gets no tables by level."""
 
@@ -97,11 +95,6 @@ class Policy:
             classes = classes.cast(names).to_physical().cast(pl.Int32)
         return self._padded(classes.fill_null(NO_CLASS).to_numpy(), NO_CLASS)
 
-    def right_classes(self, kind: str) -> Floats:
-        """(prompts, 1), how many classes the right samples have."""
-        there = class_counts(self.codes(kind), self.samples) > 0
-        return there.sum(axis=1, keepdims=True).astype(np.float64)
-
     def up_to_n(self, k: Sequence[int]) -> list[int]:
         """The members of `k` up to n, ascending. Raises `ValueError` where all are larger than n."""
         possible = sorted(tries for tries in k if tries <= self.n)
@@ -113,10 +106,10 @@ class Policy:
             )
         return possible
 
-    def pass_at(self, k: Sequence[int], estimator: Estimator = pass_at_k) -> Floats:
-        """(prompts, len(k)), the estimator of each k. Raises `ValueError` for a k larger than n."""
+    def pass_at(self, k: Sequence[int]) -> Floats:
+        """(prompts, len(k)), pass@k of each k. Raises `ValueError` for a k larger than n."""
         n, c, place = self.counts
-        return np.asarray(estimator(n[:, None], c[:, None], np.array([list(k)])))[place]
+        return np.asarray(pass_at_k(n[:, None], c[:, None], np.array([list(k)])))[place]
 
     def proportions(self, k: Sequence[int]) -> dict[str, Floats]:
         """greedy (where there is one), mean@n and pass@k for the two largest k up to n, (prompts, 1) each."""
@@ -144,29 +137,34 @@ class Study:
         policies: dataset by dataset, base first, then by method, seed and step.
         config: its `k`, `against` and `claims`.
         seed: of the questions that are drawn again for the frontier, and of the halves of hotter draws.
+        claims: on the run; their pairs of methods are compared.
     """
 
     policies: Sequence[Policy]
     config: EvaluateConfig
     seed: int
+    claims: Sequence[Claim] = ()
 
     @classmethod
-    def from_evaluations(cls, evaluations: pl.DataFrame, config: EvaluateConfig, seed: int) -> Self:
+    def from_evaluations(
+        cls, evaluations: pl.DataFrame, config: EvaluateConfig, seed: int, claims: Sequence[Claim] = ()
+    ) -> Self:
         """The study of these evaluations.
 
         Args:
             evaluations: the tables "evaluation" of all policies below each other, in any order of rows, with the
                 columns method str, seed i32, step i32 and dataset str (`PolicyKey`). Without the columns of classes,
                 the cluster or the level, tables have no rows of these.
-            config, seed: as the attributes.
+            config, seed, claims: as the attributes.
 
         Raises `ValueError` where policies were evaluated on different prompts.
         """
         by_policy = evaluations.partition_by(PolicyKey._fields, as_dict=True, include_key=False)
-        return cls._of_policies({PolicyKey(*key): rows for key, rows in by_policy.items()}, config, seed)
+        policies = cls._sorted({PolicyKey(*key): rows for key, rows in by_policy.items()})
+        return cls(policies, config, seed, claims)
 
-    @classmethod
-    def _of_policies(cls, evaluations: Mapping[PolicyKey, pl.DataFrame], config: EvaluateConfig, seed: int) -> Self:
+    @staticmethod
+    def _sorted(evaluations: Mapping[PolicyKey, pl.DataFrame]) -> list[Policy]:
         policies: list[Policy] = []
         for key in sorted(evaluations, key=lambda key: (key.dataset, key.method != BASE, key)):
             rows = evaluations[key].sort("prompt_id")
@@ -174,7 +172,7 @@ class Study:
                 prompts = rows["prompt_id"]
             _check_same_prompts(key, rows["prompt_id"], prompts)
             policies.append(Policy(key, rows))
-        return cls(policies, config, seed)
+        return policies
 
     @cached_property
     def levels(self) -> list[tuple[str, Self]]:
@@ -190,7 +188,7 @@ class Study:
                     by_level.setdefault((level, policy.key.dataset), {})[policy.key] = rows
         number = Counter(dataset for _, dataset in by_level)
         return [
-            (level, self._of_policies(by_level[level, dataset], self.config, self.seed))
+            (level, replace(self, policies=self._sorted(by_level[level, dataset])))
             for level, dataset in sorted(by_level)
             if number[dataset] <= MOST_LEVELS
         ]
@@ -202,47 +200,10 @@ class Study:
             last[method, seed] = max(step, last.get((method, seed), 0))
         return replace(self, policies=[policy for policy in self.policies if policy.key.step == last[policy.key[:2]]])
 
-    @cached_property
-    def counted(self) -> dict[str, set[str]]:
-        """Counts of different classes among the samples of a question, each with its datasets.
-
-        distinct_styles is over all samples, where there are style rules. The others are over the right samples:
-        distinct_programs; without programs, distinct_skeletons; without these, distinct_right_answers. The last two
-        need a question with several classes. Without any, they only show whether a question was solved.
-        """
-        programs, skeletons = self.datasets_with("programs"), self._with_several("skeletons")
-        return {
-            "distinct_styles": self.datasets_with("distinct_styles"),
-            "distinct_programs": self.datasets_with("distinct_programs"),
-            "distinct_skeletons": skeletons - programs,
-            "distinct_right_answers": self._with_several("answers") - programs - skeletons,
-        }
-
-    def varieties(self, policy: Policy) -> dict[str, Floats]:
-        """(prompts, 1) of each count of `counted` for the dataset of a policy."""
-        names = [name for name, datasets in self.counted.items() if policy.key.dataset in datasets]
-        return {name: policy.right_classes(_RIGHT[name]) if name in _RIGHT else policy.column(name) for name in names}
-
-    def _with_several(self, kind: str) -> set[str]:
-        """Datasets where the right samples of a question have several classes under some policy."""
-        datasets = self.datasets_with(kind)
-        several = (
-            policy
-            for policy in self.policies
-            if policy.key.dataset in datasets and (policy.right_classes(kind) > 1).any()
-        )
-        return {policy.key.dataset for policy in several}
-
     def datasets_with(self, column: str) -> set[str]:
-        """Datasets where the column of some policy holds a list that is not empty, or a count above 0."""
-        datasets = set()
-        for policy in self.policies:
-            if column in policy.rows.columns:
-                values = policy.rows[column]
-                sizes = values.list.len() if isinstance(values.dtype, pl.List) else values
-                if (sizes > 0).any():
-                    datasets.add(policy.key.dataset)
-        return datasets
+        """Datasets where the column of some policy holds a list that is not empty."""
+        having = (policy for policy in self.policies if column in policy.rows.columns)
+        return {policy.key.dataset for policy in having if policy.rows[column].list.len().max()}
 
 
 def _check_same_prompts(key: PolicyKey, prompts: pl.Series, expected: pl.Series) -> None:

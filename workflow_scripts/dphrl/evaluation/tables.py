@@ -6,23 +6,21 @@ Tables of pass@k and the like raise `ValueError` where every k is larger than th
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from dphrl.evaluation.against_base import keep_explore
-from dphrl.evaluation.claims import CLAIMS, claims
-from dphrl.evaluation.comparisons import comparisons, of_frontiers
+from dphrl.evaluation.claims import judged
+from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, kinds_of, together, varied
 from dphrl.evaluation.doubts import look_chosen
-from dphrl.evaluation.frontier import Paths, frontier_table, paths
+from dphrl.evaluation.frontier import frontier_table, paths
 from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.methods import label
-from dphrl.evaluation.names import BASE
 from dphrl.evaluation.paired import compared
 from dphrl.evaluation.rarefied import rarefaction
 from dphrl.evaluation.sentences import five_lines, further
@@ -37,34 +35,18 @@ def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyTyp
         drawn_hotter: by temperature, the policies of the last steps that were drawn at it too.
     """
     followed = [*paths(study)]
-    contrasts, by_level = all_comparisons(study, followed)
+    contrasts = comparisons(study, followed)
     return {
         "headline": headline(study),
         "passk": passk(study),
         "styles": styles(study),
-        "style_counts": style_counts(study),
         "keep_explore": keep_explore(study),
         "rarefied": rarefaction(study),
         "frontier": frontier_table(followed),
         "comparisons": contrasts,
         **collapse(study, drawn_hotter),
-        "claims": claims(contrasts, by_level, study.config.roles, study.config.claims, _elsewhere(study)),
+        "claims": judged(study.claims, contrasts, study.config.roles, study.config.claims),
     }
-
-
-def all_comparisons(study: Study, followed: Sequence[Paths]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The table "comparisons", and the same for the prompts of each level, which claims about a level need."""
-    bought = of_frontiers(study, followed)
-    whole = bought.filter(pl.col("level").is_null()).drop("level", "prompts")
-    by_level = pl.concat([per_level(study, comparisons), bought.drop_nulls("level")])
-    contrasts = pl.concat([comparisons(study), whole]).sort(SCHEMAS["comparisons"].key)
-    return contrasts, by_level.sort(SCHEMAS["comparisons_levels"].key)
-
-
-def _elsewhere(study: Study) -> set[str]:
-    """Checkpoints and recorded answers of the run: policies without a step of this run."""
-    claimed = {claim.method for claim in CLAIMS}
-    return {policy.key.method for policy in study.policies if not policy.key.step} - {BASE} - claimed
 
 
 def passk(study: Study) -> pl.DataFrame:
@@ -96,7 +78,7 @@ def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.
         base, *others = here.policies
         kinds, k = kinds_of(here), diagnosis_k(np.min([policy.sizes for policy in here.policies], axis=0))
         chosen = look_chosen(base.sizes, base.right)
-        diagnoses = []
+        diagnoses: dict[str, Diagnosis] = {}
         for method in dict.fromkeys(policy.key.method for policy in others):
             tuned = [policy for policy in others if policy.key.method == method]
             variety = next((contrast for kind in kinds if (contrast := varied(base, tuned, kind)) is not None), None)
@@ -110,21 +92,10 @@ def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.
                 by_name = {_named(temperature): policies for temperature, policies in drawn.items()}
                 diagnosis = hotter(diagnosis, base, by_name, study.seed)
                 at_each += _at_each(diagnosis, base, drawn)
-            diagnoses.append((method, replace(diagnosis, policy=label(method))))
-        for (method, _), diagnosis in zip(
-            diagnoses, together([diagnosis for _, diagnosis in diagnoses])[0], strict=True
-        ):
-            difference = (diagnosis.coverage.value, *diagnosis.coverage.wide)
-            rows.append(
-                (
-                    dataset,
-                    method,
-                    diagnosis.word,
-                    k,
-                    *difference,
-                    " ".join([*five_lines(diagnosis), *further(diagnosis)]),
-                )
-            )
+            diagnoses[method] = replace(diagnosis, policy=label(method))
+        for method, diagnosis in zip(diagnoses, together([*diagnoses.values()])[0], strict=True):
+            coverage, text = diagnosis.coverage, " ".join([*five_lines(diagnosis), *further(diagnosis)])
+            rows.append((dataset, method, diagnosis.word, k, coverage.value, *coverage.wide, text))
     return {"collapse": SCHEMAS["collapse"].frame(rows), "hotter": SCHEMAS["hotter"].frame(at_each)}
 
 
@@ -150,15 +121,16 @@ def headline(study: Study) -> pl.DataFrame:
     """The figures that are quoted.
 
     Metrics in order: greedy (of a policy with greedy responses), mean@n and pass@k for the two largest k up to n,
-    proportions; then the counts of `Study.counted`, means per prompt; then constants, the share of the right samples
-    that read no table, of programs.
+    proportions; then distinct_styles, the mean number of styles of a prompt, where there are style rules; then
+    constants, the share of the right samples that read no table, of programs.
     """
     rows: list[tuple[object, ...]] = []
+    styled = study.datasets_with("styles")
     for policy in study.policies:
         proportions = policy.proportions(study.config.k)
         rows += _rows(policy, np.hstack(list(proportions.values())), proportions)
-        if counts := study.varieties(policy):
-            rows += _rows(policy, np.hstack(list(counts.values())), counts, proportion=False)
+        if policy.key.dataset in styled:
+            rows += _rows(policy, policy.column("distinct_styles"), ["distinct_styles"], proportion=False)
         rows += _constants(policy)
     return SCHEMAS["headline"].frame(rows)
 
@@ -170,45 +142,16 @@ def styles(study: Study) -> pl.DataFrame:
     `distinct_styles` is the mean number of styles among the samples of a prompt, repeated on each row of a policy.
     Datasets without style rules have no rows.
     """
-    names = _style_names(study)
+    shown: dict[str, set[str]] = defaultdict(set)
+    for policy in study.policies:
+        shown[policy.key.dataset].update(policy.rows["styles"].explode().drop_nulls().unique())
     rows: list[tuple[object, ...]] = []
     for policy in study.policies:
-        shown = names[policy.key.dataset]
-        if shown:
-            counts = _style_counts(policy, shown)
+        if names := sorted(shown[policy.key.dataset]):
+            counts = np.stack([policy.rows["styles"].list.count_matches(name).to_numpy() for name in names], axis=1)
             distinct = float((counts > 0).sum(axis=1).mean())
-            rows += [(*row, distinct) for row in _rows(policy, counts / policy.sizes[:, None], shown)]
+            rows += [(*row, distinct) for row in _rows(policy, counts / policy.sizes[:, None], names)]
     return SCHEMAS["styles"].frame(rows)
-
-
-def style_counts(study: Study) -> pl.DataFrame:
-    """How many prompts show which number of different styles among their samples (arXiv 2509.07430, appendix B).
-
-    Rows are the numbers from 1 to the largest that any policy shows on a prompt of the dataset; shares of a policy add
-    up to 1. Datasets without style rules have no rows.
-    """
-    most: dict[str, int] = defaultdict(int)
-    for policy in study.policies:
-        most[policy.key.dataset] = max(most[policy.key.dataset], int(policy.column("distinct_styles").max()))
-    rows: list[tuple[object, ...]] = []
-    for policy in study.policies:
-        if most[policy.key.dataset]:
-            numbers = np.arange(1, most[policy.key.dataset] + 1)
-            rows += _rows(policy, (policy.column("distinct_styles") == numbers).astype(np.float64), numbers.tolist())
-    return SCHEMAS["style_counts"].frame(rows)
-
-
-def per_level(study: Study, make: Callable[[Study], pl.DataFrame]) -> pl.DataFrame:
-    """A table for the prompts of each level alone, below each other, with the columns level str and prompts i32 first.
-
-    Rows are sorted by level. Datasets without levels, or with too many, give no rows.
-    """
-    columns = {"level": pl.String(), "prompts": pl.Int32(), **make(replace(study, policies=[])).schema}
-    tables = [pl.DataFrame(schema=columns)]
-    for level, prompts in study.levels:
-        number = pl.lit(prompts.policies[0].rows.height, pl.Int32)
-        tables.append(make(prompts).select(pl.lit(level).alias("level"), number.alias("prompts"), pl.all()))
-    return pl.concat(tables)
 
 
 def _rows(
@@ -226,17 +169,3 @@ def _constants(policy: Policy) -> Iterator[tuple[object, ...]]:
         above, below = (judged.select(pl.col(name).fill_null(0).cast(pl.Float64)).to_numpy() for name in judged.columns)
         (value,), (low,), (high,) = policy.ratio(above, below)
         yield (*policy.key, "constants", value, low, high)
-
-
-def _style_names(study: Study) -> dict[str, list[str]]:
-    """The styles that any policy shows on each dataset, alphabetical."""
-    names: dict[str, set[str]] = defaultdict(set)
-    for policy in study.policies:
-        names[policy.key.dataset].update(policy.rows["styles"].explode().drop_nulls().unique())
-    return {dataset: sorted(shown) for dataset, shown in names.items()}
-
-
-def _style_counts(policy: Policy, names: Sequence[str]) -> NDArray[np.int64]:
-    """(prompts, names), how many samples have each style."""
-    of_samples = policy.rows["styles"]
-    return np.stack([of_samples.list.count_matches(name).to_numpy() for name in names], axis=1).astype(np.int64)

@@ -17,7 +17,7 @@ from typing import Final, cast
 
 import polars as pl
 
-from dphrl.config.blocks.sampling import Plan
+from dphrl.config.blocks.sampling import DrawingStage, Plan
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError
 from dphrl.plan.describe import shape_of
@@ -38,13 +38,12 @@ from dphrl.plan.work import (
     PLANS,
     REACHED,
     Sizes,
-    base_tokens,
-    drawn_tokens,
-    operations_of_training,
-    probe_tokens,
+    Stage,
+    base_stage,
     prompts_of,
-    reference_tokens,
-    step_tokens,
+    reference_stage,
+    samples_stage,
+    training_stage,
 )
 from dphrl.policy.requests import REQUESTS_PER_PART
 
@@ -103,11 +102,18 @@ class Limits:
             wildcards: `dataset` and `plan` of `sample`, `stored` of `tensorise`, `method` of `train_segment`; others
                 have no effect.
         """
+        shape = self._shape
+        if shape is None:
+            return _START
         try:
-            seconds = self._seconds(rule, wildcards, self._shape) if self._shape else 0.0
+            stage = self._stage(rule, wildcards, shape)
         except (OSError, ValueError, pl.exceptions.PolarsError):
-            # The job that reads the file names its fault.
-            seconds = 0.0
+            return _START  # the job that reads the file names its fault
+        engine = self._config.engine.name_of(cast(DrawingStage, wildcards.get("plan", "rollouts")))
+        drawing = shape.parameters * stage.drawn / _GENERATION[self._unit][engine]
+        passing = (stage.operations - 2 * shape.parameters * stage.drawn) * _SLOWER / REACHED[self._unit]
+        steps = self._config.train.segment_steps if rule == "train_segment" else 0
+        seconds = (drawing + passing) / (stage.jobs * stage.gpus) + _STEP * steps
         return _START + math.ceil(seconds / 60)
 
     @cached_property
@@ -141,40 +147,25 @@ class Limits:
     def _without_gpu(self, together: list[Phase]) -> float:
         return without_gpu(together) if self._unit == "core" else 0.0
 
-    def _seconds(self, rule: str, wildcards: Mapping[str, str], shape: ModelShape) -> float:
-        """Seconds that the tokens of a job of this rule take."""
-        config, train, engines = self._config, self._config.train, self._config.engine
-        of_operation = _SLOWER / REACHED[self._unit]
-        forward = 2 * shape.parameters * of_operation  # of a token; one that is drawn takes longer
+    def _stage(self, rule: str, wildcards: Mapping[str, str], shape: ModelShape) -> Stage:
+        """The work of a rule, with responses as long as possible: all prompts of a dataset, one segment of a method."""
+        config, dataset = self._config, wildcards.get("dataset", self._config.train_dataset)
         if rule == "train_base":
-            return 3 * forward * base_tokens(config)
+            return base_stage(config, shape)
+        count, tokens = prompts_of(config, dataset, self._folder)
+        sizes = Sizes({dataset: count}, {dataset: tokens}, {}, count, frozenset(), share_of_rounds=1)
         if rule == "sample":
-            name, dataset = cast(Plan, wildcards["plan"]), wildcards["dataset"]
-            plan = getattr(config.sampling, name)
-            sizes = self._sizes(dataset, plan.max_tokens, plan.shards)
-            drawn = drawn_tokens(config, name, dataset, sizes) * self._drawing(engines.name_of(name), shape)
-            return drawn + forward * sizes.prompts[dataset] * sizes.prompt_tokens[dataset]
+            plan = cast(Plan, wildcards["plan"])
+            sizes.response_tokens[dataset] = getattr(config.sampling, plan).max_tokens
+            return samples_stage(config, plan, shape, sizes, [dataset])
         if rule == "tensorise":
-            longest = max(config.sampling.refine.max_tokens, config.sampling.presample.max_tokens)
-            sizes = self._sizes(config.train_dataset, longest)
-            return forward * reference_tokens(config, sizes, wildcards["stored"]) / config.hardware.reference_ranks
-        sizes = self._sizes(config.train_dataset, train.max_tokens)
+            stored = wildcards["stored"]
+            sizes.response_tokens[dataset] = max(
+                config.sampling.refine.max_tokens, config.sampling.presample.max_tokens
+            )
+            rows = count * config.stored[stored].rows_per_question
+            return reference_stage(config, shape, replace(sizes, stored={stored: rows}))
+        sizes.response_tokens[dataset] = config.train.max_tokens
         # Subsets of equal size give the largest number of probes.
-        probes = probe_tokens(config, train.segment_steps, replace(sizes, pef=sizes.pef / 2))
-        drawn, passed = (train.segment_steps * tokens for tokens in step_tokens(config, wildcards["method"], sizes))
-        drawn_seconds = (drawn + probes) * self._drawing(engines.name_of("rollouts"), shape)
-        passed_seconds = passed * operations_of_training(config) * shape.parameters * of_operation
-        return train.segment_steps * _STEP + (drawn_seconds + passed_seconds) / config.hardware.ranks
-
-    def _drawing(self, engine: str, shape: ModelShape) -> float:
-        """Seconds of a token that an engine draws."""
-        return shape.parameters / _GENERATION[self._unit][engine]
-
-    def _sizes(self, dataset: str, longest: int, shards: int = 1) -> Sizes:
-        """The prompts of the largest shard of a dataset, all of them in D_pef and rehearsed, and longest responses."""
-        count, tokens = prompts_of(self._config, dataset, self._folder)
-        share = math.ceil(count / shards)
-        stored = {name: share * method.rows_per_question for name, method in self._config.stored.items()}
-        return Sizes(
-            {dataset: share}, {dataset: tokens}, {dataset: longest}, share, frozenset(), (), stored, share_of_rounds=1
-        )
+        sizes = replace(sizes, pef=count / 2)
+        return training_stage(config, wildcards["method"], shape, sizes, 1, config.train.segment_steps)

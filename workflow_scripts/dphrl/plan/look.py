@@ -5,13 +5,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import polars as pl
 
 from dphrl.config import slices
-from dphrl.config.blocks.data import TOY
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError
@@ -33,7 +31,6 @@ from dphrl.scoring.verdict import STILL_THINKING
 from dphrl.scoring.verdict_tables import audit_gold, score_rollouts
 from dphrl.store.layout import Layout
 from dphrl.text import visible
-from dphrl.toy.world import build_world
 
 _QUESTIONS: Final = 16
 _SAMPLES: Final = 8
@@ -175,45 +172,46 @@ def look(config: Config, folder: Path) -> Look:
         ValueError, OSError: there is no model or training set, the model cannot be read, or no row is a prompt.
     """
     train = config.train_dataset
-    if train is None or not config.has_model:
-        raise ValueError("a look needs a model and `train_dataset`; recorded answers are judged by the run in seconds")
+    if not train or not config.has_model or config.toy:
+        raise ValueError(
+            "a look needs a model and your own training questions; recorded answers are judged by the run in seconds"
+        )
     if config.gpu_gib and device_of_job() == "cpu":
         raise ValueError(
             "hardware.gpu_gib is set and this machine has no GPU: look where there is one, or set it to null"
         )
-    dataset = config.datasets[train]
-    custom = config.scoring.custom.get(dataset.task)
-    scorer_file = folder / custom.source if custom else None
-    with TemporaryDirectory() as temporary:
-        source, databases = _files(config, folder, Path(temporary))
-        rows = read_source(source)
-        rows = rows[:: math.ceil(len(rows) / _LOOKED_AT)]
-        started = time.perf_counter()
-        model = _model(config, folder)
-        reading = {"fields": {str(ours): theirs for ours, theirs in dataset.fields.items()}}
-        prepared = prepare(
-            rows,
-            dataset.task,
-            source.name,
-            encoder(model, config.prompts.template),
-            config.prompts.max_tokens,
-            instruction=dataset.instruction,
-            databases=databases,
-            thoughts=config.scoring.thoughts,
-            prefill=dataset.prefill,
-            **reading,
-        )
-        prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
-        answers, limit = _draw(config, model, prompts)
-        seconds = time.perf_counter() - started
-        gold = gold_of(prompts, prepared.rejected, rows, dataset.task, comparison=dataset.comparison, **reading)
-        verdicts = dict[str, pl.DataFrame]()
-        block = slices.scoring(config, train)["scorer"]
-        for rule in _RULES.get(dataset.task, ("",)):
-            settings = block | ({"answer": rule} if rule else {})
-            with make_scorer(dataset.task, settings, databases=databases, source=scorer_file) as scorer:
-                verdicts[rule] = score_rollouts(answers, gold, prompts, scorer, config.scoring.thoughts)
-                audited = audit_gold(gold, scorer, dataset.drop)
+    dataset, hub = config.datasets[train], data_name(config.datasets[train].source)
+    source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
+    assert source is not None
+    databases = folder / dataset.database_folder if dataset.database_folder else None
+    rows = read_source(source)
+    rows = rows[:: math.ceil(len(rows) / _LOOKED_AT)]
+    started = time.perf_counter()
+    model = _model(config, folder)
+    reading = {"fields": {str(ours): theirs for ours, theirs in dataset.fields.items()}}
+    prepared = prepare(
+        rows,
+        dataset.task,
+        source.name,
+        encoder(model, config.prompts.template),
+        config.prompts.max_tokens,
+        instruction=dataset.instruction,
+        databases=databases,
+        thoughts=config.scoring.thoughts,
+        prefill=dataset.prefill,
+        **reading,
+    )
+    prompts = prepared.prompts.sort("prompt_id").head(_QUESTIONS)
+    answers, limit = _draw(config, model, prompts)
+    seconds = time.perf_counter() - started
+    gold = gold_of(prompts, prepared.rejected, rows, dataset.task, comparison=dataset.comparison, **reading)
+    block, custom = slices.scoring(config, train)["scorer"], config.scoring.custom.get(dataset.task)
+    verdicts = dict[str, pl.DataFrame]()
+    for rule in _RULES.get(dataset.task, ("",)):
+        settings, file = block | ({"answer": rule} if rule else {}), folder / custom.source if custom else None
+        with make_scorer(dataset.task, settings, databases=databases, source=file) as scorer:
+            verdicts[rule] = score_rollouts(answers, gold, prompts, scorer, config.scoring.thoughts)
+            audited = audit_gold(gold, scorer, dataset.drop)
     excluded = audited.filter(~pl.col("kept"))["reason"].to_list()
     return Look(config, answers, verdicts, excluded, limit, seconds)
 
@@ -237,22 +235,10 @@ def print_look(files: Sequence[Path]) -> int:
     return 0 if looked.can_train(looked.configured) else 1
 
 
-def _files(config: Config, folder: Path, temporary: Path) -> tuple[Path, Path | None]:
-    """The file of the training questions, and the folder of their databases; the embedded world is made anew."""
-    dataset = config.datasets[str(config.train_dataset)]
-    if dataset.source == TOY and config.toy:
-        build_world(temporary, config.toy)
-        return temporary / "questions" / f"{config.train_dataset}.jsonl", temporary / "databases"
-    hub = data_name(dataset.source)
-    source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
-    assert source is not None
-    return source, folder / dataset.database_folder if dataset.database_folder else None
-
-
 def _model(config: Config, folder: Path) -> Path:
     """The folder of the base model, after its checks."""
-    base = config.policy.base
-    if base is None or config.policy.supervised:
+    base = str(config.policy.base)
+    if config.policy.supervised:
         trained = f"{Layout(config).root}/policies/base"
         if not (folder / trained).is_dir():
             raise ValueError(f"{trained} is not there yet: the run trains its base, snakemake {trained}.json makes it")

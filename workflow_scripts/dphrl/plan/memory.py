@@ -263,11 +263,6 @@ def host_bytes(shape: ModelShape, setting: Setting) -> float:
     return 16 * trained / (hardware.ranks if hardware.zero_stage else 1)
 
 
-def state_bytes(shape: ModelShape, setting: Setting) -> float:
-    """Bytes of a segment's optimizer state on disk: master weights and two moments in float32."""
-    return 12.0 * (setting.adapters or shape.parameters)
-
-
 def policy_bytes(shape: ModelShape, setting: Setting) -> float:
     """Bytes of a policy on disk."""
     return float(shape.parameters * BYTES[setting.dtype])
@@ -279,4 +274,5 @@ def training_bytes(shape: ModelShape, setting: Setting, train: TrainConfig, step
     if train.keep_state == "newest":
         # A state stays for the running segment and the segment before it, a policy also where it is evaluated.
         policies, states = min(policies, len(train.evaluated(steps)) + 1), min(states, 2)
-    return policies * policy_bytes(shape, setting) + states * state_bytes(shape, setting)
+    # A state: master weights and two moments in float32.
+    return policies * policy_bytes(shape, setting) + states * 12.0 * (setting.adapters or shape.parameters)

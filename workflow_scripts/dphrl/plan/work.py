@@ -1,10 +1,11 @@
 """The work of a run: how many prompts of which length, then the tokens, operations and disk of every stage.
 
 Lengths are measured where a stage of the run is done, else assumed. Operations are those of the model's products: 2 for
-each parameter and token of a forward pass, 6 with a backward pass, 8 if the backward pass repeats the forward pass.
+each parameter and token of a forward pass, 6 with a backward pass, 8 if the backward pass repeats the forward pass. An
+engine computes each prompt once for all of its samples.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -180,24 +181,14 @@ class Stage:
 
 def stages(config: Config, shape: ModelShape, sizes: Sizes) -> list[Stage]:
     """The stages in the order in which they start; one for each method that is trained."""
-    trainings = [_training(config, name, shape, sizes) for name in config.methods]
-    planned = [
-        _base(config, shape),
-        _samples(config, "presample", shape, sizes),
-        _samples(config, "refine", shape, sizes),
-        *([_reference(config, shape, sizes), *trainings] if trainings else []),
-        _samples(config, "evaluate", shape, sizes),
+    sampled = {plan: samples_stage(config, plan, shape, sizes, drawn_datasets(config, plan)) for plan in PLANS}
+    trainings = [
+        training_stage(config, name, shape, sizes, len(config.seeds(name)), config.steps(name))
+        for name in config.methods
     ]
-    return [stage for stage in planned if stage.jobs]
-
-
-def base_tokens(config: Config) -> float:
-    """Tokens of the supervised training that makes the base policy; 0 without one."""
-    training = config.base_training
-    if training is None:
-        return 0.0
-    start = config.policy.supervised
-    return training.steps * training.batch * (start.max_tokens / 2 if start else _ROW)
+    reference = [reference_stage(config, shape, sizes)] if trainings else []
+    first = [base_stage(config, shape), sampled["presample"], sampled["refine"]]
+    return [stage for stage in [*first, *reference, *trainings, sampled["evaluate"]] if stage.jobs]
 
 
 def drawn_datasets(config: Config, name: Plan) -> list[str]:
@@ -210,28 +201,6 @@ def drawn_datasets(config: Config, name: Plan) -> list[str]:
     # The base draws pre-samples and refinement once for each draw of stage 1.
     drawn = not config.replays_training_set and (config.presamples or name == "refine")
     return [str(config.train_dataset)] * len(layout.draws()) if drawn else []
-
-
-def drawn_tokens(config: Config, name: Plan, dataset: str, sizes: Sizes) -> float:
-    """Tokens that a plan draws from a policy on all prompts of a dataset."""
-    plan = getattr(config.sampling, name)
-    count = sizes.pef if name == "refine" else sizes.prompts[dataset]
-    samples = config.sampling.evaluate.samples(dataset) if name == "evaluate" else plan.n
-    return count * (samples + plan.greedy) * sizes.response_tokens[dataset]
-
-
-def probe_tokens(config: Config, steps: int, sizes: Sizes) -> float:
-    """Tokens that the probes draw in `steps` steps of a training; the first probe is before any update."""
-    probe, dataset = config.train.probe, config.train_dataset
-    subsets = (sizes.pef, sizes.prompts[dataset] - sizes.pef)
-    prompts = sum(min(probe.prompts, size) for size in subsets)
-    return (1 + steps // probe.every) * probe.samples * prompts * sizes.response_tokens[dataset]
-
-
-def reference_tokens(config: Config, sizes: Sizes, stored: str) -> float:
-    """Tokens of a set of stored responses and of their prompts, which each row has."""
-    dataset = config.train_dataset
-    return sizes.stored[stored] * (sizes.prompt_tokens[dataset] + sizes.response_tokens[dataset])
 
 
 def step_tokens(config: Config, name: str, sizes: Sizes) -> tuple[float, float]:
@@ -248,40 +217,45 @@ def step_tokens(config: Config, name: str, sizes: Sizes) -> tuple[float, float]:
     return drawn, train.ppo_epochs * ((rollouts + stored) * length + prompts * sizes.prompt_tokens[dataset])
 
 
-def operations_of_training(config: Config) -> int:
-    """Operations for each parameter and token of a forward and backward pass."""
-    return 8 if config.hardware.gradient_checkpointing else 6
-
-
-def _base(config: Config, shape: ModelShape) -> Stage:
-    """The training that makes the base policy, which is stored in float32."""
-    tokens, jobs = base_tokens(config), int(config.base_training is not None)
+def base_stage(config: Config, shape: ModelShape) -> Stage:
+    """The supervised training that makes the base policy, which is stored in float32."""
+    training, tokens = config.base_training, 0.0
+    if training is not None:
+        start = config.policy.supervised
+        tokens = training.steps * training.batch * (start.max_tokens / 2 if start else _ROW)
+    jobs = int(training is not None)
     return Stage("base model", jobs, 1, 0.0, tokens, 6.0 * shape.parameters * tokens, 4.0 * shape.parameters)
 
 
-def _samples(config: Config, name: Plan, shape: ModelShape, sizes: Sizes) -> Stage:
-    """The sampling of a plan on all its datasets, for the evaluation with all policies."""
-    datasets = drawn_datasets(config, name)
-    drawn = sum(drawn_tokens(config, name, dataset, sizes) for dataset in datasets)
-    jobs, gpus = len(datasets) * getattr(config.sampling, name).shards, config.hardware.tensor_parallel
-    return Stage(name, jobs, gpus, drawn, 0.0, 2.0 * shape.parameters * drawn, _TOKEN_BYTES * drawn)
+def samples_stage(config: Config, name: Plan, shape: ModelShape, sizes: Sizes, datasets: Sequence[str]) -> Stage:
+    """The sampling of a plan on these datasets, each once for each time that it stands there."""
+    plan, drawn, passed = getattr(config.sampling, name), 0.0, 0.0
+    for dataset in datasets:
+        count = sizes.pef if name == "refine" else sizes.prompts[dataset]
+        samples = config.sampling.evaluate.samples(dataset) if name == "evaluate" else plan.n
+        drawn += count * (samples + plan.greedy) * sizes.response_tokens[dataset]
+        passed += count * sizes.prompt_tokens[dataset]
+    jobs, gpus = len(datasets) * plan.shards, config.hardware.tensor_parallel
+    return Stage(name, jobs, gpus, drawn, passed, 2.0 * shape.parameters * (drawn + passed), _TOKEN_BYTES * drawn)
 
 
-def _reference(config: Config, shape: ModelShape, sizes: Sizes) -> Stage:
+def reference_stage(config: Config, shape: ModelShape, sizes: Sizes) -> Stage:
     """The log-probs of the stored responses, four bytes for each of their tokens."""
-    draws, ranks = len(Layout(config).draws()), config.hardware.reference_ranks
-    tokens = draws * sum(reference_tokens(config, sizes, stored) for stored in config.stored)
-    size = 4.0 * draws * sum(sizes.stored.values()) * sizes.response_tokens[config.train_dataset]
-    jobs = draws * len(config.stored)
-    return Stage("reference", jobs, ranks, 0.0, tokens, 2.0 * shape.parameters * tokens, size)
+    dataset, draws = config.train_dataset, len(Layout(config).draws())
+    rows, ranks = draws * sum(sizes.stored.values()), config.hardware.reference_ranks
+    responses = rows * sizes.response_tokens[dataset]
+    tokens, jobs = responses + rows * sizes.prompt_tokens[dataset], draws * len(sizes.stored)
+    return Stage("reference", jobs, ranks, 0.0, tokens, 2.0 * shape.parameters * tokens, 4.0 * responses)
 
 
-def _training(config: Config, name: str, shape: ModelShape, sizes: Sizes) -> Stage:
-    """All segments of all trainings of a method, with their probes."""
-    seeds, steps = len(config.seeds(name)), config.steps(name)
+def training_stage(config: Config, name: str, shape: ModelShape, sizes: Sizes, seeds: int, steps: int) -> Stage:
+    """All segments of trainings of so many steps of a method, with their probes, of which the first is at the start."""
+    train, dataset, hardware = config.train, config.train_dataset, config.hardware
     drawn, passed = (seeds * steps * tokens for tokens in step_tokens(config, name, sizes))
-    drawn += seeds * probe_tokens(config, steps, sizes)
-    operations = shape.parameters * (2.0 * drawn + operations_of_training(config) * passed)
-    size = seeds * training_bytes(shape, Setting.of(config, name, shape), config.train, steps)
-    jobs = seeds * -(-steps // config.train.segment_steps)
-    return Stage(f"training {name}", jobs, config.hardware.ranks, drawn, passed, operations, size)
+    probed = sum(min(train.probe.prompts, size) for size in (sizes.pef, sizes.prompts[dataset] - sizes.pef))
+    probes = seeds * (1 + steps // train.probe.every)
+    drawn += probes * train.probe.samples * probed * sizes.response_tokens[dataset]
+    operations = shape.parameters * (2.0 * drawn + (8 if hardware.gradient_checkpointing else 6) * passed)
+    size = seeds * training_bytes(shape, Setting.of(config, name, shape), train, steps)
+    jobs = seeds * -(-steps // train.segment_steps)
+    return Stage(f"training {name}", jobs, hardware.ranks, drawn, passed, operations, size)

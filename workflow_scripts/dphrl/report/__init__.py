@@ -1,10 +1,9 @@
 """The report of a run, its audit, and its export for another trainer.
 
-- The page: `page`, with its result (`findings`), tables (`page_tables`, `claim_tables`, `headline`) and notes
-  (`unanswered`).
+- The page: `page`, with its result (`findings`), tables (`page_tables`, `claims`, `headline`, `published`) and notes
+  (`unanswered`). The words of claims are in claims.yaml, the values of the paper in published.yaml.
 - Pages of all samples: `sample_pages`. Model cards: `cards`.
 - Figures: `figures`, a module for each section of the page.
-- The tables of the paper: `paper`.
 - The end of a run in the terminal: `ending`.
 - The audit: `audit`, of single files (`audit_files`) and between them (`audit_between`); `lineage` and `show`.
 - Files for another trainer: `export`, with the judge (`reward`).

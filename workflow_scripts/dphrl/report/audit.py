@@ -15,7 +15,7 @@ from dphrl.text import visible
 
 
 class AuditError(RuntimeError):
-    """There are faults; the text names them."""
+    """A run has faults; the text is their summary."""
 
 
 def audit_run(root: Path, files: Iterable[Path] | None = None) -> Run:
@@ -36,42 +36,22 @@ def audit_run(root: Path, files: Iterable[Path] | None = None) -> Run:
     return run
 
 
-def print_audit(root: Path) -> int:
-    """Audit the run in a folder and print the summary; the exit status is 1 if there are faults.
-
-    Raises:
-        NoRunError: as `audit_run`.
-    """
-    run = audit_run(root)
-    print(summary(run))
-    return 1 if run.faults else 0
-
-
-def require_sound(run: Run) -> None:
-    """Raise AuditError with every fault, if there is one."""
-    if run.faults:
-        raise AuditError("\n".join(_faults(run)))
-
-
 def summary(run: Run) -> str:
-    """The audit for a terminal: the versions that made the files, and the faults."""
+    """The audit for a terminal: the versions that made the files, the faults, and the commands that mend them."""
     made_by = Counter(footer["made_by"] for footer in run.footers.values() if footer.get("schema") == "timings")
     lines = [f"Made by {name} ({counted(jobs, 'job')})." for name, jobs in made_by.most_common()]
     if run.listed is None:
         lines.append(f"Not finished: without {SUMS}, no file that should be there is known to be missing.")
-    paths = run.listed or [path for path in run.present if kind_of(path) or manifest_above(path)]
-    sound = f"All {counted(len(paths), 'file')} are as they were written, and fit together."
-    return "\n".join([*lines, *(_faults(run) or [sound])])
-
-
-def _faults(run: Run) -> list[str]:
-    """A line for each fault, and the commands that mend them.
-
-    While the products of an intermediate file exist, Snakemake makes it again only if the command names it.
-    """
-    lines = [f"FAILED  {text}" for texts in run.faults.values() for text in texts]
+    faults = [text for texts in run.faults.values() for text in texts]
+    lines += [f"FAILED  {text}" for text in faults]
     if run.targets:
+        # While the products of an intermediate file exist, Snakemake makes it again only if the command names it.
         targets, again = " ".join(str(run.root / path) for path in run.targets), ".venv/bin/snakemake --cores 2"
         lines.append(f"To make what is missing or deleted again, with the configuration of the run: {again} {targets}")
         lines.append(f"Then, for what follows from it: {again} --configfile FILE")
-    return [*map(visible, lines), f"{counted(sum(map(len, run.faults.values())), 'fault')}."] if lines else []
+    if faults:
+        lines.append(f"{counted(len(faults), 'fault')}.")
+    else:
+        paths = run.listed or [path for path in run.present if kind_of(path) or manifest_above(path)]
+        lines.append(f"All {counted(len(paths), 'file')} are as they were written, and fit together.")
+    return "\n".join(map(visible, lines))

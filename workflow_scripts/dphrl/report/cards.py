@@ -25,7 +25,7 @@ class Run:
         train_dataset: the training set.
         tasks: the task of each dataset.
         supervised: updates and rows of the base's supervised start; None without one.
-        headline, datasets: the tables of these names.
+        headline, datasets, training: the tables of these names.
     """
 
     base: str | None
@@ -34,6 +34,7 @@ class Run:
     supervised: str | None
     headline: pl.DataFrame
     datasets: pl.DataFrame
+    training: pl.DataFrame
 
 
 def card(
@@ -52,6 +53,8 @@ def card(
         sizes: training prompts by subset, in the draw of stage 1 that the training used.
         command: the shell command that makes the policy again.
     """
+    # `train.stop` may have ended the training before this step.
+    steps = run.training.filter(pl.col("step") <= policy.step, method=policy.method, seed=policy.seed)["step"]
     own = run.headline.filter(method=policy.method, seed=policy.seed, step=policy.step)
     title = f"{label(policy.method)}, seed {policy.seed}, step {policy.step}"
     base = markdown(run.base) if run.base else "a base model that the same run made"
@@ -71,12 +74,12 @@ def card(
         title=title,
         base=f"{base}{start}",
         folder_digest=folder_digest,
-        method=_method(policy, config),
+        method=_method(steps.n_unique(), config),
         train_dataset=run.train_dataset,
         pef=sizes.get("pef", 0),
         exp=sizes.get("exp", 0),
         datasets=_datasets(run),
-        counts=any(own["metric"].str.starts_with("distinct_")),
+        styles="distinct_styles" in own["metric"],
         results=headline_markdown(pl.concat([run.headline.filter(method=BASE.method), own])),
         config=shown,
         config_digest=hashlib.sha256(shown.encode()).hexdigest(),
@@ -89,7 +92,7 @@ def _results(own: pl.DataFrame, run: Run) -> Iterator[EvalResult]:
     """The values of a policy for the metadata, in per cent where they are shares."""
     for row in own.iter_rows(named=True):
         name, metric = row["dataset"], row["metric"]
-        scale = 1.0 if metric.startswith("distinct_") else 100.0
+        scale = 1.0 if metric == "distinct_styles" else 100.0
         value, low, high = (round(scale * row[key], 2) for key in ("value", "low", "high"))
         yield EvalResult(
             task_type="text-generation",
@@ -103,13 +106,13 @@ def _results(own: pl.DataFrame, run: Run) -> Iterator[EvalResult]:
         )
 
 
-def _method(policy: PolicyName, config: Mapping[str, Any]) -> str:
+def _method(steps: int, config: Mapping[str, Any]) -> str:
     """The training in two sentences: steps, prompts, rollouts, divergence and subsets."""
     train, method = config["train"], config["method"]
     prompts = {"all": "the whole training set", "exp": "D_exp"}[method["rollout_on"]]
     divergence = f"the divergence {method['divergence']} with weight {method['eta']:g}"
     return (
-        f"{policy.step} step{'s' if policy.step > 1 else ''} of {train['prompts_per_step']} prompts of {prompts} with "
+        f"{steps} step{'s' if steps > 1 else ''} of {train['prompts_per_step']} prompts of {prompts} with "
         f"{train['rollouts_per_prompt']} rollouts each, learning rate {train['lr']:g}, with "
         f"{divergence if method['divergence'] else 'no divergence'}. D_pef holds the training prompts that the base "
         "model solves reliably, D_exp the others."

@@ -6,12 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 from dphrl.config.errors import ConfigError, Problem, show
-from dphrl.report import paper
 from dphrl.report.figures import figures
-from dphrl.report.paper import families
+from dphrl.report.published import AVERAGE, read_published
 from dphrl.store.layout import Layout
 
-PUBLISHED = Path(paper.__file__).with_name("published.yaml")
+PUBLISHED, CLAIMS = (Path(__file__).with_name(name) for name in ("published.yaml", "claims.yaml"))
 
 
 def _compares(layout: Layout) -> bool:
@@ -27,20 +26,21 @@ def _tasks(layout: Layout) -> set[str]:
     return {config.datasets[name].task for name in config.evaluate.datasets}
 
 
-def paper_tables(layout: Layout) -> list[str]:
-    """Names of the paper's tables that the run can fill.
+def published(layout: Layout) -> list[str]:
+    """The file of published values, if the run follows a setting of the paper.
 
     Raises:
-        ConfigError: `evaluate.published` has no column for any evaluation set of such a table.
+        ConfigError: `evaluate.published` has no column for any evaluation set.
     """
-    names, evaluate = paper.names(_tasks(layout)), layout.config.evaluate
-    published = paper.read_published(PUBLISHED, evaluate.published) if evaluate.published else {}
-    for table in (published[name] for name in names if name in published):
-        sets = list(dict.fromkeys(column.partition(" ")[0] for column in table["columns"] if column != paper.AVERAGE))
-        if not {*sets} & {*evaluate.datasets}:
-            allowed = f"null, or a setting with these sets; {table['source']} has {', '.join(sets)}"
-            raise ConfigError([Problem("evaluate.published", show(evaluate.published), allowed)])
-    return names
+    evaluate = layout.config.evaluate
+    if evaluate.published is None:
+        return []
+    columns = [column for table in read_published(PUBLISHED, evaluate.published) for column in table["columns"]]
+    sets = list(dict.fromkeys(column.partition(" ")[0] for column in columns if column != AVERAGE))
+    if not {*sets} & {*evaluate.datasets}:
+        allowed = f"null, or a setting with these sets; {evaluate.published} has {', '.join(sets)}"
+        raise ConfigError([Problem("evaluate.published", show(evaluate.published), allowed)])
+    return [str(PUBLISHED)]
 
 
 def drawn(layout: Layout) -> list[str]:
@@ -48,15 +48,12 @@ def drawn(layout: Layout) -> list[str]:
     config = layout.config
     evaluated = Counter((policy.method, policy.seed) for policy in layout.policies() if policy.step)
     evaluate = config.evaluate
-    styled = {task for task, rules in evaluate.styles.items() if rules} & _tasks(layout)
     needs = {
-        "eta": families({name: method.model_dump() for name, method in config.methods.items()}),
         "gap": len(layout.policies()) > 1 and "base" in config.evaluate.against,
         "keep_explore": _compares(layout),
         "paths": max(evaluated.values(), default=0) > 1,
         "steps": max(evaluated.values(), default=0) > 1,
-        "style_counts": styled,
-        "styles": styled,
+        "styles": {task for task, rules in evaluate.styles.items() if rules} & _tasks(layout),
         "training": config.methods,
     }
     return [name for name in figures() if needs.get(name, True)]

@@ -31,7 +31,7 @@ def ending(layout: Layout, current: Collection[str], seconds: float) -> str:
         "Result": said if 0 < len(said) <= _WIDTH - 8 else short_result(found),
         "Report": str(page),
         "Audit": f"all files are as they were written, {sums}" if audited else "not part of this target",
-        "Next": f"dphrl audit show {tables[0]}; weights are in {layout.root}/policies",
+        "Next": f"dphrl show {tables[0]}; weights are in {layout.root}/policies",
         "Time": duration(seconds),
     }
     return visible("\n".join(["", *(f"{name + ':':8}{text}" for name, text in lines.items())]))

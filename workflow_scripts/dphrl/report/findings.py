@@ -132,7 +132,7 @@ def limits(tables: Mapping[str, pl.DataFrame], dataset: str) -> Iterator[str]:
     Args:
         tables: comparisons and claims.
     """
-    rows = tables["comparisons"].filter(pl.col("method") != BASE_ITSELF, against=BASE, dataset=dataset)
+    rows = tables["comparisons"].filter(pl.col("method") != BASE_ITSELF, against=BASE, dataset=dataset, level="")
     ks = numbered(rows["metric"], "pass@")
     rows = rows.filter(metric=f"pass@{ks[-1]}") if ks else rows
     if rows.is_empty():

@@ -9,13 +9,21 @@ import vl_convert
 from markupsafe import Markup
 
 from dphrl.evaluation.diagnosis import LOSSES, NARROWED, NOT_COLLAPSED
-from dphrl.report.claim_tables import claim_tables
+from dphrl.report.claims import claim_tables
 from dphrl.report.figures import SECTIONS
 from dphrl.report.findings import limits, overview, result, what_was_run
 from dphrl.report.headline import datasets_in_order, headline_table, last_steps
-from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, training_table, variety_table
+from dphrl.report.page_tables import (
+    costs,
+    data_table,
+    diagnoses,
+    hotter_table,
+    training_table,
+    variety_table,
+    where_lost,
+)
+from dphrl.report.published import published_tables
 from dphrl.report.render import render
-from dphrl.report.text_tables import Table
 
 _OPENING: Final = ("paths", "passk")
 """The page opens with the first of these figures: the frontier, where trainings were evaluated at several steps."""
@@ -31,7 +39,7 @@ def render_page(
     dataset: str,
     order: Sequence[str],
     figures: Mapping[str, Mapping[str, Any]],
-    papers: Sequence[Table],
+    published: Sequence[Mapping[str, Any]],
     use: pl.DataFrame | None,
     timings: Mapping[str, pl.DataFrame],
     facts: Mapping[str, str],
@@ -49,7 +57,7 @@ def render_page(
         dataset: the evaluation set of the first screen.
         order: of the evaluation sets.
         figures: Vega-Lite specifications by name. A title is the heading of its figure, a description the caption.
-        papers: tables in the paper's layout, next to published values.
+        published: of `read_published`, if the run follows a setting of the paper.
         use: of `counts.training_use`; None without trainings.
         timings: by the name of a stage (`scores_of_samples`), the timings of its jobs.
         facts: facts of the run (base policy, evaluation sets, ...), by name.
@@ -72,10 +80,17 @@ def render_page(
         table._replace(caption="") if table.caption in explained[:place] else table
         for place, table in enumerate(solved)
     ]
+    printed = published_tables(published, headline, tables["passk"])
     groups = {
         "What is solved": (
             "solved",
-            [*solved, *diagnoses(tables["collapse"], sets), *hotter_table(tables["hotter"]), *papers],
+            [
+                *solved,
+                *where_lost(tables["comparisons"], dataset),
+                *diagnoses(tables["collapse"], sets),
+                *hotter_table(tables["hotter"]),
+                *printed,
+            ],
         ),
         "Variety": ("diversity", variety_table(tables["rarefied"], sets)),
         "Training": ("course", training_table(use)),

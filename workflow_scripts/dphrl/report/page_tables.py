@@ -6,12 +6,14 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from dphrl.evaluation.methods import in_order, label
+from dphrl.evaluation.names import BASE_ITSELF, STRATA
 from dphrl.report.counts import FOUND, REJECTED, SHARED
+from dphrl.report.headline import interval_text
 from dphrl.report.text_tables import Cell, Table
 from dphrl.text import interval, percent, points
 
-FURTHER: Final = ("collapse", "hotter", "rarefied", "passk", "keep_explore")
-"""Tables over all policies that the page reads beside headline, comparisons and claims."""
+READ = ("claims", "collapse", "comparisons", "datasets", "headline", "hotter", "keep_explore", "passk", "rarefied")
+"""Tables of the run that the page reads."""
 # Of more, the page shows classes among so many right answers.
 _RIGHT: Final = 4
 _SUBSETS: Final = {
@@ -40,6 +42,27 @@ def diagnoses(collapse: pl.DataFrame, order: Sequence[str]) -> list[Table]:
     rows = [(label(row["method"]), row["dataset"], row["text"]) for row in judged]
     caption = "By the rule and in the words of dphrl diagnose, after the last step."
     return [Table("Diagnosis of each policy", caption, ["Policy", "On", "Diagnosis"], rows)] if rows else []
+
+
+def where_lost(comparisons: pl.DataFrame, dataset: str) -> list[Table]:
+    """The difference of each policy to the base in each stratum of `names.STRATA`; or nothing."""
+    parts = pl.col("metric").str.split("@").list
+    lost = comparisons.with_columns(stratum=parts.first(), k=parts.last())
+    lost = lost.filter(pl.col("stratum").is_in([*STRATA]), dataset=dataset, against=BASE_ITSELF)
+    if lost.is_empty():
+        return []
+    methods, rows = in_order(lost["method"]), list[Sequence[Cell]]()
+    for stratum, words in STRATA.items():
+        if by_method := {row["method"]: row for row in lost.filter(stratum=stratum).iter_rows(named=True)}:
+            ordered = [by_method[name] for name in methods]
+            cells = [(interval_text(row), f"{row['difference'] * row['questions']:+.1f} questions") for row in ordered]
+            rows.append([words, f"{ordered[0]['questions']:,}", *cells])
+    caption = (
+        f"pass@{lost['k'][0]} on {dataset} less the base's, in points, by the share of the base's samples that are"
+        " right. One half of them decides this, the other half measures the base, so that luck is no loss. The numbers"
+        " of questions lost or gained add up to the whole difference."
+    )
+    return [Table("Where the loss sits", caption, ["Base solves", "Questions", *map(label, methods)], rows)]
 
 
 def hotter_table(hotter: pl.DataFrame) -> list[Table]:

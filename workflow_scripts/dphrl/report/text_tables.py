@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,19 +34,23 @@ def _has_letters(cell: Cell) -> bool:
 
 
 def write_texts(stem: Path, table: Table) -> None:
-    """Write a table as `stem`.csv and `stem`.tex (with the rules of the package booktabs); both hold the same cells."""
-    rows = _flat(table)
+    """Write a table as `stem`.csv and `stem`.tex (a tabular of the package booktabs); both hold the same cells."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(_flat(table))
     write_text(stem.with_suffix(".csv"), text.getvalue())
-    write_text(stem.with_suffix(".tex"), latex(rows, f"{table.title}. {table.caption}"))
+    write_text(stem.with_suffix(".tex"), _drawn(table, "latex_booktabs", str))
 
 
 def markdown_table(table: Table) -> str:
     """The table in Markdown, without title and caption, padded to be readable in a terminal."""
-    head, *body = [list(map(markdown, row)) for row in _flat(table)]
+    return _drawn(table, "pipe", markdown)
+
+
+def _drawn(table: Table, form: str, cell: Callable[[str], str]) -> str:
+    """The table in a format of tabulate, which escapes for LaTeX but not for Markdown."""
+    head, *body = [list(map(cell, row)) for row in _flat(table)]
     sides = ["left" if words else "right" for words in [True, *of_words(table.rows)[1:]]]
-    return tabulate(body, head, tablefmt="pipe", disable_numparse=True, colalign=sides) + "\n"
+    return tabulate(body, head, tablefmt=form, disable_numparse=True, colalign=sides) + "\n"
 
 
 def markdown(text: str) -> str:
@@ -58,29 +62,3 @@ def _flat(table: Table) -> list[list[str]]:
     """Heads and rows, each cell as one text."""
     rows = [[cell if isinstance(cell, str) else " ".join(filter(None, cell)) for cell in row] for row in table.rows]
     return [list(table.heads), *rows]
-
-
-_LATEX = str.maketrans(
-    {
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        '"': r"\textquotedbl{}",
-        "±": r"$\pm$",
-        "\n": " ",
-    }
-)
-
-
-def latex(rows: Sequence[Sequence[str]], caption: str) -> str:
-    """Heads and rows as a LaTeX table; text is escaped."""
-    # Not by tabulate, which leaves `|` and `"` as they are: LaTeX prints other characters for them.
-    head, *body = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in rows]
-    columns = "l" + "r" * (len(rows[0]) - 1)
-    start = [r"\begin{table}", rf"\caption{{{caption.translate(_LATEX)}}}", rf"\begin{{tabular}}{{{columns}}}"]
-    end = [r"\end{tabular}", r"\end{table}", ""]
-    return "\n".join([*start, r"\toprule", head, r"\midrule", *body, r"\bottomrule", *end])

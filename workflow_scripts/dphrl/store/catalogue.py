@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import polars as pl
 
 from dphrl.store.schema import Schema
@@ -27,26 +25,11 @@ _COUNTS = {"prompt_id": _STR, "n": _I32, "c": _I32}
 _CLASSES = ("answers", "programs", "skeletons")
 _STEP = {"step": _I32, "metric": _STR, "value": _F64}
 _POLICY = {"method": _STR, "seed": _I32, "step": _I32, "dataset": _STR}
-_LEVEL = {"level": _STR, "prompts": _I32}
 _INTERVAL = _columns(_F64, "value", "low", "high")
 _METRIC = _POLICY | {"metric": _STR}
 _SHARE = _columns(_F64, "share", "low", "high")
-_COMPARED = ("dataset", "metric", "method", "against")
+_COMPARED = ("level", "dataset", "metric", "method", "against")
 _ERRORS = ("error_trainings", "freedom_trainings", "error_questions", "freedom_questions")
-_COMPARISON = (
-    _columns(_STR, *_COMPARED)
-    | _columns(_F64, "difference", "low", "high", "p", "p_holm", "p_permutation")
-    | _columns(_I32, "seeds", "seeds_against", "questions", "clusters")
-    | _columns(_F64, *_ERRORS)
-    | {"trainings": pl.List(_F64)}
-)
-_UNKNOWN = {"low", "high", "p", "p_holm", "p_permutation", "clusters", *_ERRORS}
-_comparisons = partial(
-    Schema,
-    nullable=_UNKNOWN,
-    bounds=dict.fromkeys(("p", "p_holm", "p_permutation"), (0, 1))
-    | {"seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1},
-)
 _RATE_NAMES = ("keep", "explore", "ndr")
 _RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
 _SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
@@ -161,8 +144,7 @@ _DECLARED = (
         ("prompt_id",),
         _COUNTS
         | {"correct": pl.List(_BOOL), "greedy_correct": _BOOL, "styles": pl.List(_STR)}
-        | _columns(_I32, "distinct_styles", "distinct_styles_correct", "distinct_answers", "distinct_programs")
-        | _columns(_I32, "constants")
+        | _columns(_I32, "distinct_styles", "constants")
         | _columns(_TOKENS, *_CLASSES)
         | _columns(_STR, "cluster", "level"),
         nullable={"greedy_correct", "constants", *_CLASSES, "cluster", "level"},
@@ -205,7 +187,6 @@ _DECLARED = (
         bounds={"m": (2, _INF), "prompts": (30, _INF), "value": _FROM_1},
     ),
     Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
-    Schema("style_counts", (*_POLICY, "styles"), {**_POLICY, "styles": _I32, **_SHARE}, bounds={"styles": _FROM_1}),
     Schema(
         "keep_explore",
         tuple(_AT_K),
@@ -213,8 +194,18 @@ _DECLARED = (
         nullable={*_RATES},
         bounds=dict.fromkeys(_SOLVED, _FROM_0),
     ),
-    _comparisons("comparisons", _COMPARED, _COMPARISON),
-    _comparisons("comparisons_levels", ("level", *_COMPARED), _LEVEL | _COMPARISON),
+    Schema(
+        "comparisons",
+        _COMPARED,
+        _columns(_STR, *_COMPARED)
+        | _columns(_F64, "difference", "low", "high", "p", "p_permutation")
+        | _columns(_I32, "seeds", "seeds_against", "questions", "clusters")
+        | _columns(_F64, *_ERRORS)
+        | {"trainings": pl.List(_F64)},
+        nullable={"low", "high", "p", "p_permutation", "clusters", *_ERRORS},
+        bounds=dict.fromkeys(("p", "p_permutation"), (0, 1))
+        | {"seeds": _FROM_1, "seeds_against": _FROM_0, "questions": _FROM_1},
+    ),
     Schema(
         "frontier",
         ("dataset", "level", "method", "seed", "metric"),
@@ -233,7 +224,6 @@ _DECLARED = (
         | _columns(_I32, "seeds_needed", "questions_needed")
         | {"trainings": pl.List(_F64)},
         nullable={
-            "level",
             "low",
             "high",
             "p",

@@ -31,7 +31,6 @@ TABLES: Final = (
     "keep_explore",
     "passk",
     "rarefied",
-    "style_counts",
     "styles",
 )
 _DRAW, _TRAINED = "draws/{draw}", "{method}-s{seed}/step{step}"

@@ -180,6 +180,12 @@ class Layout:
         """The step that a segment starts from: 0 for the first one, which starts from the base policy."""
         return self.first_and_last_step(wildcards)[0] - 1
 
+    def metrics_before(self, wildcards: Mapping[str, str]) -> list[str]:
+        """The metrics of all segments before, where they can end the training (`train.stop`)."""
+        every, stop = self.config.train.segment_steps, self.config.train.stop
+        ends = range(every, self.step_before(wildcards) + 1, every) if stop.coverage_below is not None else ()
+        return [self._of_end("metrics", PolicyName(wildcards["method"], int(wildcards["seed"]), end)) for end in ends]
+
     def superseded_before(self, wildcards: Mapping[str, str]) -> list[str]:
         """The manifests that a segment supersedes when it starts."""
         return self.superseded(PolicyName(wildcards["method"], int(wildcards["seed"]), self.step_before(wildcards)))

@@ -16,7 +16,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from dphrl.store.files import remembered_sha256, replacing, sha256_file, size_and_sha256, visible_files, write_text
+from dphrl.store.files import (
+    remembered_sha256,
+    replacing,
+    replacing_folder,
+    sha256_file,
+    size_and_sha256,
+    visible_files,
+    write_text,
+)
 
 SUMS: Final = "SHA256SUMS"
 _SEAL: Final = "footer_sha256"
@@ -65,21 +73,16 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def verified_manifest(path: Path, below: str = "") -> dict[str, Any]:
+def verified_manifest(path: Path) -> dict[str, Any]:
     """A manifest whose folder has exactly the listed files, unchanged; their sha256 is that of `remembered_sha256`.
-
-    Args:
-        below: only files of this folder within the folder are checked, such as "databases/"; "": all.
 
     Raises:
         ManifestError: as `read_manifest`; or a file is missing, differs or is not listed.
     """
-    manifest, folder = read_manifest(path), folder_of(path)
-    listed, present = (
-        {name for name in names if name.startswith(below)} for names in (manifest["files"], _files(path))
-    )
-    for name in sorted(listed | present):
-        file, entry = folder / name, manifest["files"].get(name)
+    manifest, present = read_manifest(path), _files(path)
+    listed = manifest["files"]
+    for name in sorted({*listed, *present}):
+        file, entry = folder_of(path) / name, listed.get(name)
         if name not in listed:  # a loader takes every *.safetensors of a folder
             raise ManifestError(f"{file}: not listed in {path.name}; move it elsewhere")
         if name not in present:
@@ -98,6 +101,21 @@ def remove_folders(manifests: Iterable[str]) -> None:
         manifest.unlink(missing_ok=True)
         if folder_of(manifest).is_dir():
             shutil.rmtree(folder_of(manifest))
+
+
+def repeat_folder(folder: Path, again: Path) -> dict[str, str]:
+    """Give a folder the files of another one with a manifest, without copies. Returns the sha256 of each by name.
+
+    Hard links: the other folder may be removed.
+    """
+    files = read_manifest(folder.with_suffix(".json"))["files"]
+    with replacing_folder(again) as links:
+        for name in files:
+            try:
+                os.link(folder / name, links / name)
+            except OSError:  # a file system without hard links
+                shutil.copyfile(folder / name, links / name)
+    return {name: entry["sha256"] for name, entry in files.items()}
 
 
 def manifest_digest(manifest: Mapping[str, Any]) -> str:

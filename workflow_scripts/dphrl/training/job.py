@@ -27,12 +27,14 @@ from dphrl.scoring.factory import make_scorer
 from dphrl.scoring.verdict import score_answers
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import replacing_folder
+from dphrl.store.manifest import repeat_folder
 from dphrl.store.stage import Timing
 from dphrl.training.checks import Canary, check_reference
 from dphrl.training.metrics import open_trackers
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.segment import Segment
+from dphrl.training.stop import ends
 from dphrl.training.stored_responses import load
 from dphrl.training.trainer import Trainer
 
@@ -64,6 +66,7 @@ class SegmentJob(RankJob):
         task, scorer, thoughts: the blocks `task`, `scorer` and `thoughts` of the training set.
         seed: of the training.
         first, last: steps, both included.
+        metrics: tables of the segments before, where they can end the training (`train.stop`).
         partition, prompts, gold: tables of the training set, already checked.
         presamples: the shards of the base policy's pre-samples, for the probes.
         policy: folder of the policy before the segment.
@@ -98,6 +101,7 @@ class SegmentJob(RankJob):
     policy_out: str
     state_out: str
     training: str
+    metrics: Sequence[str] = ()
     presamples: Sequence[str] = ()
     base: str | None = None
     state: str | None = None
@@ -118,13 +122,18 @@ class SegmentJob(RankJob):
 def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
     """Run a segment on `hardware.ranks` ranks, spread over the nodes; a single one runs in this process.
 
-    Policy and state are put in place when all ranks are done.
+    Policy and state are put in place when all ranks are done. Of a training that has ended (`train.stop`) they are
+    those before the segment.
 
     Raises:
         RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
         NothingToTrainError: the method has no question to roll out or to rehearse.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
+    if ends(_metrics(job), job.train.stop.coverage_below):
+        again = {"policy": (job.policy, job.policy_out), "state": (str(job.state), job.state_out)}
+        digests = {name: repeat_folder(*map(Path, folders)) for name, folders in again.items()}
+        return Trained(SCHEMAS["metrics"].frame(), SCHEMAS["probes"].frame(), [], digests)
     rehearses, explores = job.method.rehearse if job.reference else None, job.method.rollout_on == "exp"
     divided = pl.scan_parquet(job.partition, glob=False)
     require_questions(divided, job.training, rehearses=rehearses, explores=explores)
@@ -184,12 +193,17 @@ def run_job(job: SegmentJob) -> Trained:
             probed = probe_prompts(*_tables(job), presamples, config=config)
         probes = Probes(trainer, engine, probed, score, config, job.seed)
         parts = trainer, engine, prompts, rehearsal, score
-        segment = Segment(*parts, config, method, job.seed, track, start, probes)
+        segment = Segment(*parts, config, method, job.seed, track, start, probes, _metrics(job))
         segment.seconds["start"] = time.perf_counter() - started
         metrics = segment.run(job.first, job.last, job.label)
         digests = _save(trainer, job)
     timings = [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
     return Trained(metrics, probes.table(), timings, digests)
+
+
+def _metrics(job: SegmentJob) -> list[tuple[int, str, float]]:
+    """The rows of the metrics of the segments before."""
+    return pl.concat([SCHEMAS["metrics"].frame(), *map(pl.read_parquet, job.metrics)]).rows()
 
 
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:

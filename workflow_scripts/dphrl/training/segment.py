@@ -25,6 +25,7 @@ from dphrl.training.metrics import Sampled, Track, speed, step_metrics
 from dphrl.training.probes import Probes
 from dphrl.training.rollouts import Group, OnlinePrompt, Score, rollout_request, scored_group
 from dphrl.training.schedule import epoch_indices, learning_rate
+from dphrl.training.stop import ends
 from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer, Update
 
@@ -43,6 +44,7 @@ class Segment:
         track: receives the metrics, speed and some rollouts of each step while training runs.
         start: for an engine that sleeps, `start` of `WeightSync`.
         probes: measurements at some steps; None: no measurements.
+        before: rows of the metrics of the steps before, which can end the training (`train.stop`).
         seconds, tokens: by part: generate, score, train, push, probe.
         at_work: receives the work within a step; `run` sends it to the progress line.
     """
@@ -58,12 +60,17 @@ class Segment:
     track: Track = lambda step, metrics, rollouts: None
     start: Tensor | None = None
     probes: Probes | None = None
+    before: Sequence[tuple[int, str, float]] = ()
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     at_work: Callable[[str], None] = field(default_factory=lambda: lambda text: None, init=False)
 
     def run(self, first: int, last: int, label: str) -> pl.DataFrame:
-        """Train steps `first` to `last`, both included; the metrics table (step, metric, value)."""
+        """Train steps `first` to `last`, both included, or up to the end by `train.stop`.
+
+        Returns:
+            The metrics table (step, metric, value).
+        """
         texts, tolerance = [prompt.tokens for prompt in self.prompts], self.trainer.hardware.canary_tolerance
         sync = WeightSync(self.trainer, self.engine, tolerance, texts, self.start)
         sync.control()  # first prove that the check notices wrong weights
@@ -97,6 +104,9 @@ class Segment:
             self.track(step, {**metrics, **speed(self.seconds, self.tokens, before)}, shown)
             rate = self.tokens["generate"] / max(self.seconds["generate"], 1e-9)
             progress.update(text=f"reward {metrics['reward']:.2f}, {rate:.0f} generated tok/s")
+            if ends([*self.before, *rows], self.config.stop.coverage_below):
+                progress.at_work(f"ended by train.stop after step {step}")
+                break
         progress.close()
         return SCHEMAS["metrics"].frame(rows)
 

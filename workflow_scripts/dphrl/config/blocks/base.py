@@ -1,6 +1,6 @@
 """The base class of all blocks."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,3 +16,10 @@ class Block(BaseModel):
     """A block of the configuration: unknown keys are refused, instances are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def block_in(annotation: Any) -> type[Block] | None:
+    """The block in a type, at any depth of mappings and lists; None if there is none."""
+    if inner := get_args(annotation):
+        return next(filter(None, map(block_in, inner)), None)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, Block) else None

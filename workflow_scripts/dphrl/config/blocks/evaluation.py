@@ -60,7 +60,7 @@ class ClaimsConfig(Block):
     primary: tuple[EndpointConfig, ...] = Field(
         (),
         description="Primary endpoints, listed first and corrected by Holm among themselves; empty: the paper's claims "
-        "of pass@8 in domain. All other claims are corrected by Benjamini and Hochberg.",
+        "of pass@8 in domain. All other claims are exploratory, without a correction.",
     )
 
 
@@ -111,7 +111,7 @@ class EvaluateConfig(Block):
     published: PublishedSetting | None = Field(
         None,
         description="Experiment of the paper that this run reproduces, by the name of its file in config/experiments: "
-        "tables and figures then show the published numbers next to the measured ones; null: none.",
+        "the report then has the published tables, with the measured values above the published ones; null: none.",
     )
 
 

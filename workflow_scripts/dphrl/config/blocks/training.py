@@ -57,6 +57,18 @@ class ProbeConfig(Block):
     )
 
 
+class StopConfig(Block):
+    """Configuration of `train.stop`: what ends a training before its last step."""
+
+    coverage_below: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="0.1 ends a training once its rollouts have lost 10 points of coverage: the mean of coverage_gap "
+        "over 8 steps plus twice its error is below -0.1 (docs/method.md). Later steps keep these weights. null: off.",
+    )
+
+
 class TrainConfig(Block):
     """Configuration of the block `train` (defaults: arXiv 2509.07430, Table 7, Llama on SQL)."""
 
@@ -114,6 +126,7 @@ class TrainConfig(Block):
         "all response tokens, so the weight is eta * T_pef / T_exp.",
     )
     probe: ProbeConfig = Field(ProbeConfig(), description="Measurements on D_pef and D_exp during training.")
+    stop: StopConfig = Field(StopConfig(), description="An end of a training before its last step.")
     trackers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = Field(
         (), description="Live trackers of metrics, in addition to the parquet table; each needs its Python package."
     )

@@ -5,7 +5,7 @@ Each module defines `FIGURES`, its figures by name. A new figure needs an entry 
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 SECTIONS: Final = {
     "solved": ("passk", "gap", "keep_explore"),
-    "diversity": ("styles", "style_counts"),
-    "course": ("training", "steps", "paths", "eta"),
+    "diversity": ("styles",),
+    "course": ("training", "steps", "paths"),
 }
 """Figures by module, in the order of the page. The names are known without the modules, which are slow to import."""
 _MODULES: Final = {name: module for module, names in SECTIONS.items() for name in names}
@@ -44,23 +44,16 @@ def figure(name: str) -> "Figure":
     return importlib.import_module(module(name)).FIGURES[name]
 
 
-def draw(
-    name: str,
-    table: pl.DataFrame,
-    datasets: Sequence[str] = (),
-    methods: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Any:
+def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """A figure of the rows of its table, as an altair chart.
 
     Args:
         datasets: the order of the datasets; any other follows alphabetically.
-        methods: the blocks of the configuration by name, for a figure that compares their keys.
 
     Raises:
         ValueError: the figure can show no row of the table.
     """
-    drawn = figure(name)
-    return drawn.draw(table, datasets, *([methods or {}] if drawn.methods else []))
+    return figure(name).draw(table, datasets)
 
 
 def to_json(chart: Any) -> str:

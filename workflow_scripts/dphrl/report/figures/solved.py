@@ -57,14 +57,14 @@ _GAP = (
 )
 _METRIC = r"^(mean|pass)@\d+$"
 _OF_ERROR = ("error_trainings", "freedom_trainings", "error_questions", "freedom_questions")
-_LEFT_OUT = ("p", "p_holm", "p_permutation", *_OF_ERROR, "seeds_against", "questions", "clusters")
+_LEFT_OUT = ("level", "p", "p_permutation", *_OF_ERROR, "seeds_against", "questions", "clusters")
 _LARGEST_RANK = 2
 _TITLE = "difference to base (points)"
 
 
 def draw_gap(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k in its dataset."""
-    rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base")
+    rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base", level="")
     if rows.is_empty():
         raise ValueError("figure gap: the table has no difference to base; name base in evaluate.against to draw it")
     rows = theme.with_policy(rows).with_columns(pl.col("difference", "low", "high").round(6))

@@ -1,6 +1,6 @@
 """The common parts of all figures: colours and shapes, tooltips, layers, and the chart theme."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any
@@ -11,13 +11,9 @@ import polars as pl
 from dphrl.evaluation.methods import colours, in_order, label
 from dphrl.report.headline import last_steps
 
-# Paul Tol's bright scheme, for anything but policies; the style "other" is grey and always last.
-_BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
-_OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 POLICY_TOOLTIP = alt.Tooltip("policy:N", title="policy")
-SHARE_TOOLTIP = alt.Tooltip("share:Q", title="share", format=".1%")
 SEED_TOOLTIP = alt.Tooltip("seed:Q", title="seed")
 TRAINING_TOOLTIPS = [POLICY_TOOLTIP, SEED_TOOLTIP, alt.Tooltip("step:Q", title="step")]
 
@@ -29,14 +25,13 @@ class Figure:
     Attributes:
         table: name of the table that it draws.
         caption: its subject, and the file of the table.
-        draw: function of the table and the order of the datasets; with `methods` also of the methods of the
-            configuration. It raises ValueError for a table without a row to show.
+        draw: function of the table and the order of the datasets. It raises ValueError for a table without a row to
+            show.
     """
 
     table: str
     caption: str
-    draw: Callable[..., Any]
-    methods: bool = False
+    draw: Callable[[pl.DataFrame, Sequence[str]], Any]
 
 
 def with_policy(table: pl.DataFrame) -> pl.DataFrame:
@@ -60,41 +55,19 @@ def policy_axis(table: pl.DataFrame) -> alt.Y:
 
 def policy_colour(table: pl.DataFrame) -> alt.Color:
     """Colour of each label in `policy`: the same in every figure."""
-    return colour("policy", _labels(table), list(colours(table["method"]).values()))
+    scale = alt.Scale(domain=_labels(table), range=list(colours(table["method"]).values()))
+    return alt.Color("policy:N", scale=scale, legend=alt.Legend(title=None))
 
 
 def policy_shape(table: pl.DataFrame) -> alt.Shape:
     """Point shape of each label in `policy`, so that colour is not the only difference."""
-    return shape("policy", _labels(table))
+    names = _labels(table)
+    scale = alt.Scale(domain=names, range=list(islice(cycle(_SHAPES), len(names))))
+    return alt.Shape("policy:N", scale=scale, legend=alt.Legend(title=None))
 
 
 def _labels(table: pl.DataFrame) -> list[str]:
     return [label(name) for name in in_order(table["method"])]
-
-
-def colour(field: str, names: Sequence[str], chosen: Sequence[str] = _BRIGHT) -> alt.Color:
-    """Colour of each of the values `names` of a column; the last ones share colours if there are too few."""
-    scale = alt.Scale(domain=names, range=list(islice(cycle(chosen), len(names))))
-    return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
-
-
-def shape(field: str, names: Sequence[str]) -> alt.Shape:
-    """Point shape of each of the values `names` of a column."""
-    scale = alt.Scale(domain=names, range=list(islice(cycle(_SHAPES), len(names))))
-    return alt.Shape(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
-
-
-def style_colour(names: Iterable[str]) -> alt.Scale:
-    """The colour scale of solution styles, alphabetical with "other" last; of many styles some share a colour."""
-    styles = sorted(set(names) - {_OTHER})
-    return alt.Scale(domain=[*styles, _OTHER], range=[*islice(cycle(_BRIGHT), len(styles)), _OTHER_COLOUR])
-
-
-def share_bars(base: alt.Chart, title: str, **parts: Any) -> alt.Chart:
-    """The column `share` as stacked bars over the axis of `base`; `parts` are the encodings of the parts of a bar."""
-    axis, scale = alt.Axis(format="%", tickCount=4), alt.Scale(domain=[0, 1])
-    bar = base.mark_bar(height={"band": 0.72}, stroke="white", strokeWidth=1)
-    return bar.encode(x=alt.X("share:Q", title=title, axis=axis, scale=scale), **parts)
 
 
 def interval_tooltips(number: str = ".1%") -> list[alt.Tooltip]:

@@ -4,8 +4,9 @@ import pytest
 from made_comparisons import comparison
 
 from dphrl.config.blocks.evaluation import ClaimsConfig
-from dphrl.evaluation.claims import claims
-from dphrl.report.claim_tables import claim_tables, claims_in_one
+from dphrl.evaluation.claims import judged
+from dphrl.report.claims import claim_tables, claims_in_one, claims_of_run
+from dphrl.report.contents import CLAIMS
 from dphrl.report.headline import difference_text
 from dphrl.store.catalogue import SCHEMAS
 
@@ -13,8 +14,8 @@ ROLES = {"d": "in_domain", "out_of": "cross_domain"}
 
 
 def table(*rows, **rules):
-    levels = SCHEMAS["comparisons_levels"].frame()
-    return claims(SCHEMAS["comparisons"].frame(list(rows)), levels, ROLES, ClaimsConfig(**rules))
+    claims = claims_of_run(CLAIMS, (), ())
+    return judged(claims, SCHEMAS["comparisons"].frame(list(rows)), ROLES, ClaimsConfig(**rules))
 
 
 TABLE = table(
