@@ -154,7 +154,7 @@ pins: ## Derive envs/*.txt from the extras in pyproject.toml; PINS=--upgrade tak
 	@$(COMPILE) $(ON_TOP) --extra slurm -o envs/slurm.txt $$(sed -n '$(NAMES)' envs/cpu.txt envs/build.txt)
 	@$(COMPILE) --extra gpu -o envs/gpu.txt
 
-# As jobs have it, see docs/decisions/expandable-segments.md.
+# As jobs have it, see docs/decisions/models-on-the-gpu.md.
 gpu-check: export PYTORCH_ALLOC_CONF ?= expandable_segments:True
 gpu-check: ## On a machine with a GPU, after `make install SET=gpu`: tests, then measured memory and speed next to the plan.
 	@$(BIN)/python -m pytest -q -m gpu $(if $(filter transformers,$(ENGINE)),-k "not vllm") tests/gpu; tests=$$?; \

@@ -2,7 +2,6 @@
 
     .venv/bin/python dev/benchmarks/registered.py collect docs/worked-example/counts.parquet results/demo-full ...
     .venv/bin/python dev/benchmarks/registered.py tables docs/worked-example/counts.parquet
-    .venv/bin/python dev/benchmarks/registered.py figure docs/worked-example/counts.parquet       # strip.svg
 
 The file has a row for each question of each policy that was evaluated, so that all tables follow from it. Each table
 has the interval and p that were registered (`registered_interval.py`), then those of `dphrl.evaluation.interval`, and
@@ -15,13 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import altair as alt
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from registered_interval import Registered, at_mean, covered_at_mean, registered
 from scipy.stats import beta, false_discovery_control
-from world import RADIUS
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.estimator import pass_at_k
@@ -29,8 +26,6 @@ from dphrl.evaluation.frontier import drawn_again, of_trainings
 from dphrl.evaluation.interval import Estimate, Questions, difference, holm, of_draws, permutation_p
 from dphrl.evaluation.methods import label
 from dphrl.evaluation.study import Study
-from dphrl.report import figures
-from dphrl.report.figures import theme
 from dphrl.store.parquet import read_table
 from dphrl.store.policy_names import PolicyName
 from dphrl.toy.questions import RADII
@@ -50,6 +45,8 @@ METHODS = (
 )
 PRIMARY = (("grpo", "base"), ("dph_f", "grpo"), ("dph_js", "grpo"), ("dph_js", "exp_only"))
 GAINS = PRIMARY[1:3]
+# In an answer to an ambiguous question: how far its "about" reaches.
+RADIUS = r"(?i)ABS\(\w+ - \d+\) <= (\d+)"
 Floats = NDArray[np.float64]
 
 
@@ -324,26 +321,6 @@ def shares(counts: Counts, run: str) -> None:
     table(["policy", f"trainings at {100 * COVERED:.1f} % or above", "share, %"], lines, "lrr")
 
 
-def figure(counts: Counts, run: str, out: Path) -> None:
-    """Draw pass@16 on the ambiguous questions: a row for each method, a dot for each training."""
-    solved = counts.values(run, "covered", "ambiguous")
-    points = [(method, float(value)) for method, rows in solved.items() for value in np.sort(rows.mean(axis=1))]
-    rows = theme.with_policy(pl.DataFrame(points, ["method", "value"], orient="row"))
-    rows = rows.with_columns(panel=pl.lit("pass@16, ambiguous questions"))
-    axis, scale = alt.Axis(format="%", tickCount=5), alt.Scale(domain=[0, 1])
-    panel = alt.Chart(rows.drop("method")).mark_point(filled=True, size=90, opacity=0.8).encode(
-        x=alt.X("value:Q", title=None, axis=axis, scale=scale),
-        y=theme.policy_axis(rows),
-        color=theme.policy_colour(rows).legend(None),
-        shape=theme.policy_shape(rows).legend(None),
-    )  # fmt: skip
-    panel = panel.properties(width=420, height={"step": 26})
-    chart = theme.faceted(
-        panel, rows, "panel", "Trainings of demo-full", 1, rows["panel"].unique().to_list(), figure.__doc__ or ""
-    )
-    out.write_text(figures.to_svg(chart), encoding="utf-8")
-
-
 def tables(path: Path) -> None:
     """Print all tables."""
     counts = Counts(path)
@@ -362,13 +339,11 @@ def tables(path: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["collect", "tables", "figure"])
+    parser.add_argument("what", choices=["collect", "tables"])
     parser.add_argument("counts", type=Path, help="the file of counts")
     parser.add_argument("runs", type=Path, nargs="*", help="folders of finished runs")
     arguments = parser.parse_args()
     if arguments.what == "collect":
         collect(arguments.runs, arguments.counts, of_run, ["run", "method", "seed", "step", "question"])
-    elif arguments.what == "tables":
-        tables(arguments.counts)
     else:
-        figure(Counts(arguments.counts), "demo-full", arguments.counts.with_name("strip.svg"))
+        tables(arguments.counts)

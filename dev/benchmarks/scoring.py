@@ -1,29 +1,36 @@
-"""How fast SQL is scored, as ratios within one run: python dev/benchmarks/scoring.py --data ../shared/data
+"""How fast SQL and mathematics are scored, within one run: python dev/benchmarks/scoring.py --data shared/data
 
-The answers are three Spider prediction files (3 x 608), comparison `spider`. `official` works like the published
-evaluators: a connection and a thread for each query, the gold executed for each answer. `ceiling` is one process with
-open connections that executes each gold once and isolates nothing. A first small call, not timed, starts the scorers'
-workers; `programs` computes `program_class` too. Seconds are medians of the repeats, in which the ways take turns.
+SQL: three Spider prediction files (3 x 608), comparison `spider`. `official` works like the published evaluators: a
+connection and a thread for each query, the gold executed for each answer. `programs` computes `program_class` too.
+A first small call, not timed, starts the workers. Seconds are medians of the repeats, in which the ways take turns.
+
+Mathematics: graded answers to MATH and GSM8K problems on one core, after one answer to warm up. math-verify parses
+every gold and every response and verifies them, as its documentation shows.
 """
 
 import argparse
 import json
+import logging
 import sqlite3
 import statistics
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from dphrl.scoring import SqlScorer
-from dphrl.scoring.sql.compare import Row, answer_class, equal, gold_orders
+from math_verify import parse, verify
+
+from dphrl.scoring import MathScorer, SqlScorer
+from dphrl.scoring.sql.compare import Row
 
 PREDICTIONS = ("dail_sql_gpt4", "dail_sql_gpt4_sc", "graphix_t5")
 
 Rows = list[dict[str, Any]]
+# A response and its gold.
+Case = tuple[str, str]
 
 
 def official(rows: Rows, databases: Path) -> int:
@@ -42,7 +49,8 @@ def in_thread(path: Path, sql: str, timeout_s: float = 30.0) -> list[Row] | None
     results: list[list[Row]] = []
 
     def execute() -> None:
-        connection = connect(path)
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        connection.text_factory = lambda data: data.decode("utf-8", "ignore")
         try:
             results.append(connection.execute(sql).fetchall())
         except sqlite3.Error:
@@ -70,55 +78,21 @@ def equal_in_some_order(gold: list[Row], answer: list[Row], ordered: bool) -> bo
     return any(key(zip(*order, strict=True)) == wanted for order in permutations(columns))
 
 
-def ceiling(rows: Rows, databases: Path) -> int:
-    """The number of correct answers, computed without isolation and without repeated work."""
-    connections: dict[str, sqlite3.Connection] = {}
-    results: dict[tuple[str, str], list[Row] | None] = {}
-    judged: dict[tuple[str, str, str], bool] = {}
-
-    def execute(db_id: str, sql: str) -> list[Row] | None:
-        if db_id not in connections:
-            connections[db_id] = connect(databases / db_id / f"{db_id}.sqlite")
-        try:
-            return connections[db_id].execute(sql).fetchall()
-        except sqlite3.Error:
-            return None
-
-    for row in sorted(rows, key=lambda row: (row["db_id"], row["dev_index"])):
-        db_id, gold_sql, sql = row["db_id"], row["gold_sql"], row["pred_sql"]
-        if (db_id, gold_sql) not in results:
-            results[db_id, gold_sql] = execute(db_id, gold_sql)
-        gold = results[db_id, gold_sql]
-        if (db_id, gold_sql, sql) not in judged:
-            answer = gold if sql == gold_sql else execute(db_id, sql)
-            correct = False
-            if gold is not None and answer is not None:
-                ordered = gold_orders(gold_sql, "spider")
-                correct = gold == answer or equal(gold, answer, "spider", ordered)
-                if sql == gold_sql or not correct:
-                    answer_class(answer, "spider", ordered)
-            judged[db_id, gold_sql, sql] = correct
-    return sum(judged[row["db_id"], row["gold_sql"], row["pred_sql"]] for row in rows)
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """Open a database read-only."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    connection.text_factory = lambda data: data.decode("utf-8", "ignore")
-    return connection
-
-
-def warm(databases: Path, rows: Rows, **options: Any) -> SqlScorer:
-    """A scorer whose workers have started."""
-    scorer = SqlScorer(databases, **options)
+def warm(databases: Path, rows: Rows, programs: bool) -> SqlScorer:
+    """A scorer whose two workers have started."""
+    scorer = SqlScorer(databases, workers=2, programs=programs)
     names = sorted({row["db_id"] for row in rows})
     scorer.score_sql(["SELECT 1"] * len(names), [{"db_id": name, "gold_sql": "SELECT 1"} for name in names])
     assert len(scorer.pool.pids) == len(scorer.pool)
     return scorer
 
 
-def measure(rows: Rows, databases: Path, repeats: int) -> dict[str, float]:
-    """Median seconds of each way."""
+def print_sql(data: Path, repeats: int) -> None:
+    """Print the table of SQL."""
+    spider = data / "text2sql" / "spider"
+    files = [spider / "predictions" / f"{name}.jsonl" for name in PREDICTIONS]
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    databases = (spider / "database").absolute()
     seconds: defaultdict[str, list[float]] = defaultdict(list)
     counts = set()
 
@@ -127,42 +101,77 @@ def measure(rows: Rows, databases: Path, repeats: int) -> dict[str, float]:
         counts.add(work())
         seconds[name].append(time.perf_counter() - start)
 
+    def correct(scorer: SqlScorer) -> int:
+        return sum(verdict.correct for verdict in scorer.score_sql([row["pred_sql"] for row in rows], rows))
+
     for _ in range(repeats):
         timed("official", lambda: official(rows, databases))
-        timed("ceiling", lambda: ceiling(rows, databases))
-        for programs in (False, True):
-            for workers in (1, 2):
-                with warm(databases, rows, workers=workers, programs=programs) as scorer:
-                    name = f"{workers} worker{'s' * (workers > 1)}{', programs' * programs}"
-                    timed(name, lambda scorer=scorer: correct(scorer, rows))  # type: ignore[misc]
-    print(f"{len(rows)} answers, correct by each way: {sorted(counts)}")
-    return {name: statistics.median(values) for name, values in seconds.items()}
+        for name, programs in (("2 workers", False), ("2 workers, programs", True)):
+            with warm(databases, rows, programs) as scorer:
+                timed(name, lambda scorer=scorer: correct(scorer))  # type: ignore[misc]
+    print(f"{len(rows)} answers, correct by each way: {sorted(counts)}\n")
+    print("| way | seconds | answers/s | times official |\n| --- | ---: | ---: | ---: |")
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    for name, median in medians.items():
+        print(f"| {name} | {median:.2f} | {len(rows) / median:.0f} | {medians['official'] / median:.1f} |")
 
 
-def correct(scorer: SqlScorer, rows: Rows) -> int:
-    """The number of correct answers according to the scorer."""
-    return sum(verdict.correct for verdict in scorer.score_sql([row["pred_sql"] for row in rows], rows))
+def qwen(folder: Path) -> list[Case]:
+    """Responses and golds of 57 MATH problems, 8 answers each."""
+    rows = map(json.loads, (folder / "qwen_math_cot.jsonl").read_text().splitlines())
+    return [(response, f"${row['gt']}$") for row in rows for response in row["response"]]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder that holds text2sql/spider")
-    parser.add_argument("--repeats", type=int, default=3, help="measurements of each way (default 3)")
-    options = parser.parse_args(arguments)
-    spider = options.data / "text2sql" / "spider"
-    files = [spider / "predictions" / f"{name}.jsonl" for name in PREDICTIONS]
-    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    databases = (spider / "database").absolute()
+def gsm8k(folder: Path) -> list[Case]:
+    """Final lines of solutions to 899 GSM8K problems by 4 models, and of the golds."""
+    rows = map(json.loads, (folder / "gsm8k_model_solutions.jsonl").read_text().splitlines())
+    return [
+        (final_line(model["solution"]), final_line(row["ground_truth"]))
+        for row in rows
+        for model in row.values()
+        if isinstance(model, dict)
+    ]
 
-    medians = measure(rows, databases, options.repeats)
-    print("| way | seconds | answers/s | times official | of the ceiling, per worker |")
-    print("| --- | ---: | ---: | ---: | ---: |")
-    for name, seconds in medians.items():
-        workers = 2 if name.startswith("2") else 1
-        faster, share = medians["official"] / seconds, medians["ceiling"] / seconds / workers
-        print(f"| {name} | {seconds:.2f} | {len(rows) / seconds:.0f} | {faster:.1f} | {share:.2f} |")
+
+def final_line(solution: str) -> str:
+    """The text after the last `A:`, marked as the final answer for both sides."""
+    return f"#### {solution.rpartition('A:')[2].strip()}"
+
+
+def alone(cases: list[Case]) -> list[bool]:
+    """The verdicts of math-verify."""
+    return [verify(parse(gold), parse(response)) for response, gold in cases]
+
+
+def print_maths(data: Path) -> None:
+    """Print the table of mathematics."""
+    logging.disable(logging.CRITICAL)
+    folder = data / "math_graded"
+
+    def scored(cases: list[Case]) -> list[bool]:
+        golds = [{"answer": gold} for _, gold in cases]
+        return [verdict.correct for verdict in scorer.score([response for response, _ in cases], golds)]
+
+    print("\n| answers | count | math-verify, answers/s | this scorer, answers/s | ratio | same verdict |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    with MathScorer(workers=1, answer="final") as scorer:
+        for judge in (alone, scored):
+            judge([("$x + 1$", "$1 + x$")])
+        for name, cases in (("MATH", qwen(folder)), ("GSM8K", gsm8k(folder))):
+            rates, verdicts = [], []
+            for judge in (alone, scored):
+                start = time.perf_counter()
+                verdicts.append(judge(cases))
+                rates.append(len(cases) / (time.perf_counter() - start))
+            same = sum(a == b for a, b in zip(*verdicts, strict=True)) / len(cases)
+            cells = [*(f"{rate:.0f}" for rate in rates), f"{rates[1] / rates[0]:.1f}", f"{same:.2%}"]
+            print(f"| {name} | {len(cases)} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds text2sql/spider and math_graded")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each way of SQL (default 3)")
+    options = parser.parse_args()
+    print_sql(options.data, options.repeats)
+    print_maths(options.data)

@@ -1,8 +1,8 @@
 """Steps of Hugging Face TRL's GRPOTrainer: dev/benchmarks/training.py runs this file, in a separate environment.
 
-The argument is a JSON file with the job; under torchrun the processes share it. The last line of the output is JSON:
-the clock at the end of each step, and the seconds that each part has taken so far. To make the environment, run
-`python -m venv trl` and install these into it with `trl/bin/pip install`:
+The argument is a JSON file with the job. The last line of the output is JSON: the clock at the end of each step, and
+the seconds that each part has taken so far. To make the environment, run `python -m venv trl` and install these into it
+with `trl/bin/pip install`:
 
 trl==1.16.0
 torch==2.13.0
@@ -12,7 +12,6 @@ datasets==5.2.0
 """
 
 import json
-import os
 import sys
 import time
 from collections import defaultdict
@@ -68,7 +67,6 @@ class Marks(TrainerCallback):
 def run(job: dict[str, Any]) -> list[dict[str, float]]:
     """Run the job; returns its marks, one for each step."""
     rows = len(job["prompts"]) // job["steps"] * job["responses"]
-    processes = int(os.environ.get("WORLD_SIZE", 1))
     trainer = Timed(
         model=AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32),
         processing_class=AutoTokenizer.from_pretrained(job["model"]),
@@ -78,7 +76,7 @@ def run(job: dict[str, Any]) -> list[dict[str, float]]:
             output_dir=job["folder"],
             max_steps=job["steps"],
             per_device_train_batch_size=job["batch"],
-            gradient_accumulation_steps=rows // (job["batch"] * processes),
+            gradient_accumulation_steps=rows // job["batch"],
             num_generations=job["responses"],
             max_completion_length=job["tokens"],
             learning_rate=job["lr"],
@@ -90,8 +88,6 @@ def run(job: dict[str, Any]) -> list[dict[str, float]]:
             bf16=job["dtype"] == "bfloat16",
             gradient_checkpointing=False,
             use_cpu=True,
-            # With one process there is no process group, and accelerate refuses a backend.
-            ddp_backend="gloo" if processes > 1 else None,
             shuffle_dataset=False,
             disable_tqdm=True,
             report_to=[],
@@ -108,6 +104,4 @@ def run(job: dict[str, Any]) -> list[dict[str, float]]:
 if __name__ == "__main__":
     job = json.loads(Path(sys.argv[1]).read_text())
     torch.set_num_threads(job["threads"])
-    marks = run(job)
-    if os.environ.get("RANK", "0") == "0":
-        print(json.dumps(marks))
+    print(json.dumps(run(job)))

@@ -32,7 +32,7 @@ SITE = [*PAGES, *(ROOT / name for name in ("AGENTS.md", "CHANGELOG.md", "CONTRIB
 PROGRAMS = r"make|dphrl|snakemake|python[\d.]*|pytest|cp"
 FOLDERS = ("config", "dev", "docs", "envs", "examples", "profiles", "rules", "tests", "workflow_scripts")
 # Files that the reader makes.
-OF_THE_READER = r"config/(mine|other|my|bird|strict)\.yaml|profiles/(here|mine)|config/experiments/<name>\.yaml"
+OF_THE_READER = r"config/(mine|other|my|strict)\.yaml|profiles/(here|mine)|config/experiments/<name>\.yaml"
 
 
 def _commands() -> list[str]:
@@ -138,10 +138,11 @@ def test_the_site_loads_nothing_from_another_host(site: Path) -> None:
         assert not re.search(r"(?:url\(|@import )[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
 
 
-def test_the_configuration_of_the_page_on_own_data_is_valid() -> None:
-    page = (ROOT / "docs/how-to/own-data.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^ {8}run: .*\n(?:^ {8}.*\n)+", page, re.MULTILINE)
-    assert set(load_config(yaml.safe_load(textwrap.dedent(block))).methods) == {"grpo", "dph_f"}
+@pytest.mark.parametrize("page", ["docs/how-to/own-data.md", "config/README.md"])
+def test_the_configuration_of_a_page_is_valid(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    block = re.findall(r"^( *)(run: (?:shop|bird).*\n(?:^\1\w.*\n|^\1 +.*\n)+)", text, re.MULTILINE)[0]
+    assert {"grpo", "dph_f"} <= set(load_config(yaml.safe_load(textwrap.dedent("".join(block)))).methods)
 
 
 @pytest.fixture(scope="module")

@@ -10,22 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from runs import ROOT, TINY, Workflow
+from runs import ROOT
 
 pytestmark = pytest.mark.workflow
 
-# Arguments of the smallest form; {run} is a finished run, {data} a folder of answers in the layout of the test data.
+# Arguments of the smallest form; {data} is a folder of answers in the layout of the test data.
 SMALLEST = {
     "coverage": ["--runs", "2", "--nested", "2"],
     "diagnose": ["--draws", "8", "--processes", "1", "--part", "margin", "--cell", "130"],
     "diagnose_files": ["--questions", "40", "--out", "{data}/diagnose"],
-    "evaluation": ["--small"],
     "gpu": ["--engine", "transformers", "--small", "--steps", "1"],
-    "head_precision": ["{run}", "--responses", "2"],
     "scoring": ["--data", "{data}", "--repeats", "1"],
-    "scoring_maths": ["--data", "{data}"],
     "training": ["--threads", "1", "--repeats", "1", "--small"],
-    "world": [str(TINY), "{run}", "--questions", "2", "--memory"],
 }
 # The counts of the registered results, by the program that prints their tables, and a row as it was registered.
 REGISTERED = {
@@ -53,7 +49,7 @@ def has_a_row_of_figures(table: str) -> bool:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A few answers in the files that the scoring benchmarks read."""
+    """A few answers in the files that the benchmark of scoring reads."""
     folder = tmp_path_factory.mktemp("data")
     spider, maths = folder / "text2sql" / "spider", folder / "math_graded"
     (spider / "predictions").mkdir(parents=True)
@@ -81,11 +77,19 @@ def test_the_tables_of_the_registered_results_are_printed_from_their_counts(name
     assert row in run(name, "tables", str(ROOT / "docs/worked-example" / file))
 
 
+def test_the_figures_of_the_registered_results_are_drawn_from_their_counts(tmp_path: Path) -> None:
+    figures = [tmp_path / "images/passk.svg", tmp_path / "worked-example/strip.svg"]
+    for figure in figures:
+        figure.parent.mkdir()
+    run("registered_figures", str(ROOT / "docs/worked-example/counts.parquet"), str(tmp_path))
+    assert all("GRPO" in figure.read_text("utf-8") for figure in figures)
+
+
 # In `make test-full` only, as they are for developers.
 @pytest.mark.full
 @pytest.mark.parametrize("name", SMALLEST)
-def test_a_benchmark_prints_its_table(name: str, data: Path, pristine: Workflow) -> None:
-    printed = run(name, *(argument.format(data=data, run=pristine.results) for argument in SMALLEST[name]))
+def test_a_benchmark_prints_its_table(name: str, data: Path) -> None:
+    printed = run(name, *(argument.format(data=data) for argument in SMALLEST[name]))
     assert has_a_row_of_figures(printed)
 
 
@@ -93,7 +97,7 @@ def test_every_documented_benchmark_exists_with_its_options() -> None:
     documented = [
         command for page in (ROOT / "docs").rglob("*.md") for command in DOCUMENTED.findall(page.read_text("utf-8"))
     ]
-    assert {name for _, name, _ in documented} == {*SMALLEST, *REGISTERED}
+    assert {name for _, name, _ in documented} == {*SMALLEST, *REGISTERED, "registered_figures"}
     for file, _, arguments in documented:
         program = (ROOT / file).read_text("utf-8")
         assert all(f'"{option}"' in program for option in re.findall(r"--[\w-]+", arguments)), file

@@ -28,7 +28,7 @@ def tune_job(gpus: int, tensor_parallel: int) -> None:
     Args:
         gpus: of the job; 0 leaves the allocator of GPU memory as it is.
         tensor_parallel: ranks per engine. Ranks that share an engine keep fixed blocks of GPU memory: vLLM's all-reduce
-            between GPUs cannot export blocks that grow (docs/decisions/expandable-segments.md).
+            between GPUs cannot export blocks that grow (docs/decisions/models-on-the-gpu.md).
     """
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # On a CPU oneDNN keeps its last 1,024 products by shape. Shapes change with each batch, so few come again: with 64
