@@ -1,9 +1,13 @@
 """Shared by all tests: hypothesis without a deadline, and groups of tests that share something costly."""
 
+import os
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+# Before torch is imported: tests that run beside others spend their time in waits of threads for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The duration of an example depends on the machine more than on the code.
 settings.register_profile("untimed", deadline=None)

@@ -34,7 +34,7 @@ Check = Callable[[Policy, Engine], None]
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Policy, Engine]]:
     """An engine, and its policy, whose model stays on the CPU.
 
-    Each engine is made once: a process can have one vLLM that sleeps (`tests/unit/test_gpu_tests.py`).
+    Each engine is made once: a process can have one vLLM that sleeps.
     """
     name, kind, dtype = ENGINES[request.param]
     pytest.importorskip(name)

@@ -1,6 +1,6 @@
 """The reference stage in bfloat16: what it stores, compared with float32 on the CPU.
 
-The first test needs torch and transformers, the second polars and pydantic too.
+Needs torch, transformers, polars and pydantic.
 """
 
 from __future__ import annotations
@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 import torch
+
+for _library in ("polars", "pydantic"):
+    pytest.importorskip(_library)
+
 from attention_suite import rows_of
+from stored_responses import store
 from tiny_models import HEADS_OF_128, KINDS, write_tiny_policy
 from torch import Tensor
 
 from dphrl.policy.batch import Row
-from dphrl.policy.logprobs import LogProbs, device_of_job, load_model, response_logprobs, response_topk
+from dphrl.policy.logprobs import LogProbs, load_model, response_topk
+from dphrl.training.reference import load_reference
 
 pytestmark = pytest.mark.gpu
 
@@ -46,25 +52,11 @@ def _exact(base: Path, rows: list[Row]) -> tuple[list[Tensor], list[Tensor]]:
     return [logprobs for logprobs, _, _ in found], [values for _, _, values in found]
 
 
-def test_log_probs_on_the_device_are_those_of_float32_on_a_cpu_but_for_rounding(base: Path, device: str) -> None:
-    module = LogProbs(load_model(base, "bfloat16").to(device_of_job()))
-    assert module.device.startswith(device)
-    assert module.form() == ("packed" if device == "cuda" else "padded")
-    exact, _ = _exact(base, ROWS)
-    for budget in (60, 10_000):
-        _close(response_logprobs(module, ROWS, budget), exact)
-
-
 def test_the_reference_stage_stores_the_log_probs_of_float32_but_for_rounding(base: Path, device: str) -> None:
-    for library in ("polars", "pydantic"):
-        pytest.importorskip(library)
-    from stored_responses import store
-
-    from dphrl.training.reference import load_reference
-
     exact, likeliest = _exact(base, ROWS)
     module = load_reference(base, "bfloat16", "auto")
     assert module.device.startswith(device)
+    assert module.form() == ("packed" if device == "cuda" else "padded")
     stored = store(ROWS, [part.tolist() for part in exact], module, TOP_K, base)
     rows, logprobs = stored.rows(range(len(ROWS)))
     assert [[*row.prompt, *row.response] for row in rows] == [[*row.prompt, *row.response] for row in ROWS]

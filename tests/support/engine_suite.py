@@ -54,9 +54,9 @@ class Policy:
         return 1e-4 if self.dtype == torch.float32 else 0.3
 
     @classmethod
-    def with_template(cls, folder: Path) -> Policy:
+    def with_template(cls, folder: Path, **changes: Any) -> Policy:
         """The policy with a chat template, whose end of a turn is another token than its two others."""
-        policy = cls.write(folder)
+        policy = cls.write(folder, **changes)
         policy.tokenizer.add_special_tokens({"additional_special_tokens": ["<turn>"]})
         policy.tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}<turn>\n{% endfor %}"
         policy.tokenizer.save_pretrained(folder)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import torch
-from tiny_models import tiny_llama
+from tiny_models import tiny_model
 from tiny_training import hardware, train_config
 from two_ranks import VOCABULARY, share
 
@@ -26,7 +26,7 @@ def main(folder: str, name: str, *stages: str) -> None:
         state = Path(folder, dtype, name)
         for stage in stages:
             # The weights are those that the state belongs to in the first trainer alone, which does not matter here.
-            model = tiny_llama(VOCABULARY).to(getattr(torch, dtype))
+            model = tiny_model(VOCABULARY).to(getattr(torch, dtype))
             config, machine = train_config(dtype=dtype), hardware(ranks=world_size(), zero_stage=int(stage))
             trainer = Trainer(
                 model, config, machine, MethodConfig(divergence="js"), state=state if state.exists() else None

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_models import tiny_llama
+from tiny_models import tiny_model
 from tiny_training import hardware, train_config
 from two_ranks import VOCABULARY, share
 
@@ -32,7 +32,7 @@ SHAPE = {"hidden_size": 384, "intermediate_size": 512, "num_attention_heads": 4,
 def train(setting: str, folder: Path) -> None:
     """Two updates; rank 0 writes the norms of their gradients and the weights after them."""
     stage, checkpointing, sharing, dtype, adapters = setting.split("-")
-    model = tiny_llama(VOCABULARY, initializer_range=0.05, **SHAPE).to(getattr(torch, dtype))
+    model = tiny_model(VOCABULARY, initializer_range=0.05, **SHAPE).to(getattr(torch, dtype))
     machine = hardware(
         ranks=world_size(),
         zero_stage=int(stage),

@@ -60,11 +60,6 @@ def tiny_model(vocabulary: int = VOCABULARY, *, kind: str = "llama", seed: int =
     return made
 
 
-def tiny_llama(vocabulary: int = VOCABULARY, **changes: Any) -> LlamaForCausalLM:
-    """`tiny_model` of this kind."""
-    return tiny_model(vocabulary, **changes)
-
-
 def write_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     """Write the tokenizer to a folder and return it."""
     tokenizer = Tokenizer(models.WordLevel({token: i for i, token in enumerate(TOKENS)}, unk_token="_"))

@@ -1,9 +1,9 @@
 """The program of each rank in a test: one update at each ZeRO stage, on its share of a recorded mini-batch.
 
-Arguments: the output folder of rank 0, the seconds after which a rank gives up, and the ZeRO stages. In the share
-"uneven" one rank has the long rows and all stored ones, so that it makes more passes than the other.
+Arguments: the output folder of rank 0, the seconds after which a rank gives up, and the ZeRO stages. One rank has the
+long rows and all stored ones, so that it makes more passes than the other.
 
-With several ranks also the gradient of a bfloat16 layer after some passes, and its sum over all passes in float64.
+Also the gradient of a bfloat16 layer after some passes, and its sum over all passes in float64.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from tiny_models import tiny_llama
+from tiny_models import tiny_model
 from tiny_training import BARE, gradients, gradients_of, hardware, train_config
 from torch import Tensor, nn
 
@@ -69,7 +69,7 @@ def share(kind: str) -> list[Example]:
 
 def update(stage: int, kind: str, folder: Path) -> None:
     """Make one update; rank 0 writes gradients, weights and totals."""
-    model = tiny_llama(VOCABULARY, num_key_value_heads=2, initializer_range=0.05)
+    model = tiny_model(VOCABULARY, num_key_value_heads=2, initializer_range=0.05)
     config, machine = train_config(**BARE), hardware(ranks=world_size(), zero_stage=stage, token_budget=100)
     trainer = Trainer(model, config, machine, MethodConfig(divergence="js", eta=0.5))
     rows = share(kind)
@@ -126,9 +126,8 @@ def main(folder: str, seconds: str, *stages: str) -> None:
     start_process_group()
     dphrl.policy.logprobs._LOGITS_PER_CHUNK = CHUNK
     for stage in map(int, stages):
-        for kind in ("even", "uneven")[: world_size()]:
-            update(stage, kind, Path(folder))
-        if world_size() > 1 and stage:
+        update(stage, "uneven", Path(folder))
+        if stage:
             for bucket in BUCKETS:
                 sum_gradients(stage, bucket, Path(folder))
 

@@ -1,4 +1,4 @@
-"""Base models: a user's is taken whole or refused before any sample; the shipped one can be made again."""
+"""Base models: a user's is refused before any sample if it is not whole; the shipped one can be made again."""
 
 import json
 import re
@@ -18,30 +18,16 @@ from dphrl.store.files import parts_folder
 
 pytestmark = pytest.mark.workflow
 
-MANIFEST = "results/tiny/policies/base.json"
 
-
-def test_a_base_model_that_lacks_a_tensor_is_refused_and_taken_once_it_is_whole(project: Path, tmp_path: Path) -> None:
-    base = tmp_path / "model"
-    write_tiny_policy(base)
-    whole = (base / "model.safetensors").read_bytes()
+def test_a_base_model_that_lacks_a_tensor_is_refused(untrained: Workflow) -> None:
+    base = untrained.folder / "model"
     tensors = load_file(base / "model.safetensors")
     del tensors["model.layers.0.mlp.down_proj.weight"]
     save_file(tensors, base / "model.safetensors", {"format": "pt"})
-    config = yaml.safe_load(TINY.read_text()) | {"policy": {"base": str(base)}}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    workflow = Workflow(project, tmp_path, tmp_path / "config.yaml")
-
-    started = workflow.start(MANIFEST)
-    assert started.wait() != 0
+    assert untrained.start("results/tiny/policies/base.json").wait() != 0
     message = "its weights are not those of the model in config.json: no model.layers.0.mlp.down_proj.weight"
-    assert f"{base}: {message}" in workflow.output()
-    folder = (tmp_path / MANIFEST).with_suffix("")
-    assert not folder.exists()
-
-    (base / "model.safetensors").write_bytes(whole)
-    workflow.run(MANIFEST)
-    assert (folder / "model.safetensors").resolve() == base / "model.safetensors"
+    assert f"{base}: {message}" in untrained.output()
+    assert not (untrained.results / "policies/base").exists()
 
 
 @pytest.mark.full

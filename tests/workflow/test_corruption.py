@@ -18,11 +18,8 @@ pytestmark = [pytest.mark.workflow, pytest.mark.full]
 # The files that the next run reads, by a stage or by its audit.
 READ_AGAIN = (
     "prompts/train.parquet",
-    "draws/main/rollouts/train.presample/0.parquet",
-    "draws/main/partition/final.parquet",
     "draws/main/reference/responses.safetensors",
     "policies/grpo-s1/step4/model.safetensors",
-    "train/grpo-s1/step4/metrics.parquet",
     "tables/passk.parquet",
 )
 

@@ -14,7 +14,6 @@ from dphrl.cli import main
 pytestmark = pytest.mark.workflow
 
 POLICIES = {"base": "base", "grpo": "grpo-s1/step4"}
-# Names of files, ids and paths differ between formats, and levels are made up where a tool has them.
 
 
 def test_the_verdicts_of_a_run_have_the_pass_at_k_of_its_tables(pristine: Workflow, tmp_path: Path) -> None:

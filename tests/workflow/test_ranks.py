@@ -14,6 +14,7 @@ from dphrl.store.parquet import read_footer
 pytestmark = pytest.mark.workflow
 
 
+@pytest.mark.full
 def test_the_reference_of_a_run_is_the_same_on_the_ranks_of_training(finished: Workflow) -> None:
     stored = finished.results / "draws/main/reference"
     tensors, index = stored / "responses.safetensors", stored / "index.parquet"

@@ -67,9 +67,8 @@ def changed_files(workflow: Workflow, always: set[str]) -> set[str]:
     return {file for file in listed(workflow) - always if not file.startswith("timings/")}
 
 
-def changed(workflow: Workflow, always: set[str]) -> set[str]:
+def stages_of(files: set[str]) -> set[str]:
     """The stages that write these files."""
-    files = changed_files(workflow, always)
     return {next(stage for prefix, stage in WRITERS if file.startswith(prefix)) for file in files}
 
 
@@ -77,53 +76,30 @@ def append(file: Path, text: str) -> None:
     file.write_text(file.read_text() + text)
 
 
-def test_edits_of_a_module_a_template_and_a_schema_rerun_their_stages(
+def test_edits_of_modules_a_template_and_a_schema_rerun_their_stages(
     pristine: Workflow, always: set[str], code: Path
 ) -> None:
+    """Code of figures redraws those of its section only."""
     append(code / "training/segment.py", "\n_NEW = 1\n")
     append(code / "report/templates/report.html.j2", "\n<!-- new -->\n")
     append(code / "store/catalogue.py", '\nobject.__setattr__(SCHEMAS["rejected"], "version", 2)\n')
-    assert changed(pristine, always) == {"train_segment", "report", "write_cards", "write_samples", "prepare_prompts"}
-
-
-def test_code_of_figures_redraws_the_figures_of_its_section_only(
-    pristine: Workflow, always: set[str], code: Path
-) -> None:
     append(code / "report/figures/solved.py", "\n_NEW = 1\n")
-    drawn = {Path(file).stem for file in changed_files(pristine, always)}
+    files = changed_files(pristine, always)
+    of_edits = {"train_segment", "report", "write_cards", "write_samples", "prepare_prompts", "figure"}
+    assert stages_of(files) == of_edits
+    drawn = {Path(file).stem for file in files if file.startswith("figures/")}
     assert len(drawn) > 1
     assert drawn == {name for name in SECTIONS["solved"] if (pristine.results / f"figures/{name}.svg").exists()}
 
 
-def test_comments_docstrings_and_code_outside_of_digests_rerun_nothing(pristine: Workflow, code: Path) -> None:
+def test_comments_code_outside_of_digests_and_keys_that_change_no_result_rerun_nothing(
+    pristine: Workflow, code: Path
+) -> None:
     for name in ("scoring/sql/scorer.py", "objective/ppo.py", "policy/requests.py", "evaluation/estimator.py"):
         module = code / name
         module.write_text(module.read_text().replace('"""', '"""Said otherwise: ', 1) + "\n# A remark.\n")
     for name in ("store/kinds.py", "config/blocks/training.py", "machine/progress.py"):
         append(code / name, "\n_NEW = 1\n")
-    assert pristine.plan() == []
-
-
-def test_blocks_of_the_config_rerun_their_stages_and_no_pre_sampling(pristine: Workflow, always: set[str]) -> None:
-    other = pristine.configured(
-        scoring={"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}},
-        evaluate={"against": ["base"]},
-        partition={"pef_min_correct": 2, "on_reject": "discard"},
-        engine={"stages": SAMPLERS | {"rollouts": "vllm"}},
-    )
-    divided = {"find_candidates", "refine"}
-    assert changed(other, always) == {"audit_gold", "score", "score_draw", "train_segment", "make_tables"} | divided
-
-
-def test_further_files_of_the_configuration_rerun_the_stages_of_their_keys(
-    pristine: Workflow, always: set[str]
-) -> None:
-    first = pristine.overlaid(reference={"topk_logprobs": 2}, report={"title": "A"})
-    second = first.overlaid(report={"title": "B"}, engine={"stages": {"evaluate": "vllm"}})
-    assert changed(second, always) == {"tensorise", "report", "sample"}
-
-
-def test_keys_that_change_no_result_rerun_nothing(pristine: Workflow) -> None:
     other = pristine.configured(
         hardware={"token_budget": 8192, "ranks": 2, "zero_stage": 3, "kv_cache_gib": 2},
         scoring={"sql": {"comparison": "bird", "answer": "bare", "workers": 2}, "math": {"workers": 2}},
@@ -132,6 +108,22 @@ def test_keys_that_change_no_result_rerun_nothing(pristine: Workflow) -> None:
         engine={"stages": SAMPLERS | {"refine": "vllm"}},
     )
     assert other.plan() == []
+
+
+def test_blocks_of_the_config_and_of_further_files_rerun_their_stages_and_no_pre_sampling(
+    pristine: Workflow, always: set[str]
+) -> None:
+    other = pristine.configured(
+        scoring={"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}},
+        evaluate={"against": ["base"]},
+        partition={"pef_min_correct": 2, "on_reject": "discard"},
+        engine={"stages": SAMPLERS | {"rollouts": "vllm"}},
+    )
+    expected = {"audit_gold", "score", "score_draw", "train_segment", "make_tables", "find_candidates", "refine"}
+    # The last file takes back another length of prompts.
+    first = other.overlaid(reference={"topk_logprobs": 2}, prompts={"max_tokens": 60})
+    last = first.overlaid(report={"title": "B"}, prompts={"max_tokens": 64}, engine={"stages": {"evaluate": "vllm"}})
+    assert stages_of(changed_files(last, always)) == expected | {"tensorise", "report", "sample"}
 
 
 def test_without_a_method_and_without_tables_no_sample_and_no_training_is_made_again(finished: Workflow) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -24,7 +23,7 @@ from transformers import AutoModelForCausalLM
 
 from dphrl.policy.logprobs import load_model
 from dphrl.report.audit import audit_run
-from dphrl.store.files import visible_files
+from dphrl.store.files import sha256_file, visible_files
 from dphrl.store.kinds import manifest_above
 from dphrl.store.manifest import SUMS, read_manifest, read_sums
 from dphrl.store.parquet import read_footer
@@ -136,10 +135,6 @@ def test_footers_name_the_inputs_that_the_rules_declare(pristine: Workflow) -> N
     assert compared > 60
 
 
-def test_a_second_run_does_nothing(finished: Workflow) -> None:
-    assert "Nothing to be done" in finished.run()
-
-
 @pytest.mark.full
 def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
     finished.run("--report", "report.zip")
@@ -149,25 +144,31 @@ def test_snakemakes_own_report_holds_the_figures(finished: Workflow) -> None:
     assert all(name in names for name in ("claims.csv", "headline.csv", "index.html"))
 
 
-def test_a_divergence_and_an_advantage_of_the_user_are_a_method(finished: Workflow) -> None:
+def test_a_divergence_and_an_advantage_of_the_user_are_a_method_that_is_mixed_with_the_base(finished: Workflow) -> None:
     example, mine = EXAMPLE.read_text(encoding="utf-8"), finished.folder / "mine.py"
     mine.write_text(example)
-    method = {"divergence": "mine.py:hellinger", "advantage": "mine.py:centred", "eta": 1.0}
+    remedies = shutil.copy(EXAMPLE.with_name("remedies.py"), finished.folder)
+    needs = {"advantage": "remedies.py:alpha_dpg", "advantage_needs": ["base", "logprobs", "reference"]}
     rehearsed = {"rehearse": "boundary", "rows_per_question": 2}
-    own = finished.overlaid(methods={"hellinger": method | rehearsed})
-    own.run("results/tiny/policies/hellinger-s1/step2.json")
+    own = finished.overlaid(
+        methods={"hellinger": {"divergence": "mine.py:hellinger", "eta": 1.0, **needs, **rehearsed}}
+        | dict.fromkeys(("grpo", "dph_js")),
+        evaluate={"datasets": ["in_domain"], "mixtures": [0.5]},
+    )
+    own.run()
+    assert own.stages()["mix"] == 1
+    assert audit_run(own.results).faults == {}
     stored = pl.read_parquet(own.results / "draws/main/reference-boundary2/index.parquet")
     partition = pl.read_parquet(own.results / "draws/main/partition/final.parquet")
     on_boundary = partition.filter((pl.col("c") > 0) & (pl.col("c") < pl.col("n")))["prompt_id"].to_list()
     assert stored["prompt_id"].unique().sort().to_list() == on_boundary != []
-    assert audit_run(own.results, visible_files(own.results / "draws")).faults == {}
-    recorded = json.loads((own.results / "policies/hellinger-s1/step2.json").read_text())["inputs"]["function_0"]
-    assert recorded == {"paths": ["mine.py"], "digest": hashlib.sha256(mine.read_bytes()).hexdigest()}
-    segments = ["training hellinger, seed 1, up to step 2", "training hellinger, seed 1, up to step 4"]
-    plan = own.plan()
-    assert "evaluating hellinger-s1/step4 on in_domain" in plan
-    assert [job for job in plan if job.startswith("training")] == segments[1:]
+    trained = read_manifest(own.results / "policies/hellinger-s1/step4.json")["inputs"]
+    for name, file in (("function_0", mine), ("function_1", Path(remedies))):
+        assert trained[name] == {"paths": [file.name], "digest": sha256_file(file)}
+    assert "hellinger-m50" in pl.read_parquet(own.results / "tables/passk.parquet")["method"]
+    # Another divergence trains anew, from the first step on; one that cannot be trained with is refused.
     mine.write_text(example.replace("torch.expm1(l / 2).square()", "2 * torch.expm1(l / 2).square()"))
+    segments = [f"training hellinger, seed 1, up to step {step}" for step in (2, 4)]
     assert [job for job in own.plan() if job.startswith("training")] == segments
     mine.write_text(example.replace("torch.expm1(l / 2).square()", "torch.expm1(l / 2).detach().square()"))
     assert own.start("--dry-run").wait() == 1

@@ -30,15 +30,6 @@ def test_joint_weighs_the_means_by_rows() -> None:
 def test_tokens_is_one_mean_over_all_tokens() -> None:
     found = _aggregate([[1.0, 3.0], [2.0], [2.0]], [[5.0, 9.0, 7.0]], 0.5, "tokens")
     assert found == pytest.approx((1 + 3 + 2 + 2 + 0.5 * (5 + 9 + 7)) / 7)
-    weights = component_weights((2048, 256), (400_000, 20_000), 0.2, "tokens")
-    assert weights.rehearsal * 20_000 / (weights.exploration * 400_000) == pytest.approx(0.2 * 20_000 / 400_000)
-
-
-def test_at_eight_to_one_joint_rehearses_with_an_eighth_of_eta() -> None:
-    rows, tokens = (128 * 16, 256), (400_000, 20_000)
-    joint = component_weights(rows, tokens, 0.2, "joint")
-    assert joint.rehearsal * tokens[1] / (joint.exploration * tokens[0]) == pytest.approx(0.2 / 8)
-    assert joint.exploration * tokens[0] == pytest.approx(8 / 9)
 
 
 def test_eta_zero_is_exploration_alone() -> None:

@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from dphrl.objective import policy_loss
 from dphrl.objective.advantages import group_advantages, overlong_penalty
@@ -108,21 +107,6 @@ def test_extreme_ratios_stay_finite(log_ratio: float) -> None:
         (gradient,) = torch.autograd.grad(result.loss.sum(), logprob)
         assert result.loss.isfinite().all()
         assert gradient.isfinite().all()
-
-
-def test_before_an_update_the_surrogate_is_the_policy_gradient() -> None:
-    logits = torch.tensor([1.0, -0.3, 0.2], dtype=F64, requires_grad=True)
-    advantages = torch.tensor([0.5, -1.0, 2.0], dtype=F64)
-
-    def gradient(loss: Tensor) -> Tensor:
-        return torch.autograd.grad(loss, logits, retain_graph=True)[0]
-
-    logprobs = logits.log_softmax(0)
-    result = policy_loss(logprobs, logprobs.detach(), advantages, eps_low=0.2, eps_high=0.28, dual_clip=3.0)
-    assert not result.clipped.any()
-    torch.testing.assert_close(
-        gradient(result.loss.sum()), gradient(-(advantages * logprobs).sum()), atol=1e-15, rtol=0
-    )
 
 
 def test_weights_scale_the_token_losses_and_carry_no_gradient() -> None:

@@ -77,7 +77,6 @@ BYTES_PER_TOKEN = 4 * NUMBERS_PER_TOKEN
 @pytest.mark.parametrize(
     ("settings", "rows", "tokens"),
     [
-        ({"max_num_seqs": 1}, 1, 10_000),
         ({"max_num_seqs": 5}, 5, 10_000),
         ({"kv_cache_gib": 100 * BYTES_PER_TOKEN / 2**30}, 256, 100),
         # Less than one row needs: rows are drawn one by one.

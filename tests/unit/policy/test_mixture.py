@@ -56,10 +56,10 @@ def test_another_model_is_refused_by_its_tensor(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_model(tmp_path: Path) -> None:
-    """A tensor of 256 MB is never whole in memory."""
+    """A tensor of 64 MB is never whole in memory."""
     for name in ("base", "policy"):
         (tmp_path / name).mkdir()
-        save_file({"weight": torch.zeros(1 << 16, 1 << 10)}, tmp_path / name / "model.safetensors")
+        save_file({"weight": torch.zeros(1 << 14, 1 << 10)}, tmp_path / name / "model.safetensors")
     (tmp_path / "out").mkdir()
     code = (
         "import resource, sys; from pathlib import Path; from dphrl.policy.mixture import mix\n"
@@ -68,5 +68,5 @@ def test_memory_does_not_grow_with_the_model(tmp_path: Path) -> None:
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    # Pages of the mapped files count too, 2 x 256 MB, as long as the system has memory for them.
-    assert int(done.stdout) < 700
+    # Pages of the mapped files count too, 2 x 64 MB. Whole tensors in float64 need 3 x 128 MB more.
+    assert int(done.stdout) < 400

@@ -134,15 +134,6 @@ def test_keys_where_they_are_give_the_attention_over_copies_of_them(
     assert float((gradient - expected_gradient).norm() / expected_gradient.norm()) <= tolerance
 
 
-def test_gradients_are_exact_with_gradient_checkpointing_too(module: LogProbs) -> None:
-    rows = [Row([1, 2, 3], [4, 5]), Row([7, 8], [9]), Row([1, 2, 3], [6, 6, 6])]
-    expected = _gradients(module(collate(rows))[0], module)
-    checkpointed = LogProbs(_model(), module.attention)
-    checkpointed.model.gradient_checkpointing_enable()
-    checkpointed.train()
-    _same_gradients(_gradients(checkpointed(_batch(module, rows))[0], checkpointed), expected)
-
-
 def test_a_response_sees_its_prompt_and_itself_alone(module: LogProbs) -> None:
     rows = [Row([1, 2, 3], [4, 5, 6]), Row([1, 2, 3], [7, 8]), Row([9], [10]), Row([9], [11])]
     others = [rows[0], Row([1, 2, 3], [40, 41]), Row([42], [43]), Row([44], [45])]

@@ -52,9 +52,9 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("kind", ["2-{}-even", "2-{}-uneven"])
-def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, kind: str, stage: int) -> None:
-    name, alone = kind.format(stage), "1-0-even"
+def test_an_update_does_not_depend_on_ranks_or_zero_stage(updates: Path, stage: int) -> None:
+    """One of two ranks has the long rows and all stored ones."""
+    name, alone = f"2-{stage}-uneven", "1-0-even"
     assert _read(updates, name) == pytest.approx(_read(updates, alone), rel=1e-5)
     expected = load_file(updates / f"{alone}.gradients")
     found = load_file(updates / f"{name}.gradients")
@@ -224,12 +224,8 @@ def test_a_state_goes_to_another_number_of_ranks_and_back_to_the_bit(tmp_path: P
         assert there == back
 
 
-def test_a_rank_that_is_killed_ends_the_segment_at_once_and_a_rerun_gives_the_same_bytes(
-    start: SegmentJob,
-    undisturbed: tuple[list[SegmentJob], list[Trained]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_rank_that_is_killed_ends_the_segment_at_once_and_leaves_no_file(start: SegmentJob, tmp_path: Path) -> None:
+    """That a rerun gives the same bytes: tests/workflow/test_chaos.py."""
     seen = tmp_path / "seen"
     seen.mkdir()
     others = {*psutil.Process().children(recursive=True)}
@@ -238,12 +234,6 @@ def test_a_rank_that_is_killed_ends_the_segment_at_once_and_a_rerun_gives_the_sa
     assert time.time() - (seen / "1").stat().st_mtime < 5
     assert {*psutil.Process().children(recursive=True)} <= others
     assert not _files(tmp_path / "out")
-    with (tmp_path / "terminal").open("w") as terminal:
-        monkeypatch.setattr("dphrl.machine.progress._stream", terminal)
-        train_segment(into(start, tmp_path / "out"))
-    assert _files(tmp_path / "out") == _files(Path(undisturbed[0][0].policy_out).parent)
-    # Progress comes from one rank.
-    assert (tmp_path / "terminal").read_text().count("2/2 steps") == 1
 
 
 # In a single write: the ranks share the stream, and Python may write a line in pieces.

@@ -43,13 +43,22 @@ def test_what_every_engine_does(check: Callable[[Policy, Engine], None], policy:
     check(policy, engine)
 
 
-def test_a_turn_and_stop_texts_end_responses_in_both_engines_alike(made: list[Engine], tmp_path: Path) -> None:
-    policy, stops = Policy.with_template(tmp_path), ("c", "8m")
-    engine = policy.engine("vllm", distributed=True, stop=stops)
-    made.append(engine)
-    a_turn_and_a_stop_text_end_a_response(policy, engine, stops)
+STOPS = ("c", "8m")
+
+
+@pytest.fixture(scope="module")
+def tied(made: list[Engine], tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, Engine]:
+    """A policy with tied embeddings and a chat template, and an engine of it with stop texts."""
+    policy = Policy.with_template(tmp_path_factory.mktemp("tied"), tie_word_embeddings=True)
+    made.append(policy.engine("vllm", distributed=True, stop=STOPS))
+    return policy, made[-1]
+
+
+def test_a_turn_and_stop_texts_end_responses_in_both_engines_alike(tied: tuple[Policy, Engine]) -> None:
+    policy, engine = tied
+    a_turn_and_a_stop_text_end_a_response(policy, engine, STOPS)
     asked = requests(60, temperature=0.0)
-    ours, theirs = policy.engine("transformers", stop=stops).generate(asked), engine.generate(asked)
+    ours, theirs = policy.engine("transformers", stop=STOPS).generate(asked), engine.generate(asked)
     for a, b in zip(ours, theirs, strict=True):
         assert (a.token_ids, a.text, a.finish_reason) == (b.token_ids, b.text, b.finish_reason)
 
@@ -79,13 +88,11 @@ def test_tokens_texts_and_log_probs_are_those_of_vllm_with_its_own_settings(poli
         assert ours.logprobs == logprobs
 
 
-def test_tied_embeddings_are_pushed_whole(made: list[Engine], tmp_path: Path) -> None:
+def test_tied_embeddings_are_pushed_whole(tied: tuple[Policy, Engine]) -> None:
     """The output head too, of which vLLM's CPU build keeps a packed copy."""
-    policy = Policy.write(tmp_path, tie_word_embeddings=True)
-    engine = policy.engine("vllm", distributed=True)
-    made.append(engine)
+    policy, engine = tied
     text = [3 + i % 50 for i in range(40)]
-    for scale in (0.3, 0.1):
+    for scale in (0.3, 0.1, 0.0):
         engine.wake(policy.weights(scale))
         expected = policy.perturbed(scale).logprobs(text[:1], text[1:])
         torch.testing.assert_close(engine.text_logprobs(text), expected, atol=1e-4, rtol=0)

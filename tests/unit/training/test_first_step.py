@@ -38,11 +38,6 @@ def _stops(job: SegmentJob) -> None:
     assert not Path(job.policy_out).exists()
 
 
-def test_another_base_policy_stops_the_run(start: SegmentJob, tmp_path: Path) -> None:
-    write_tiny_policy(tmp_path / "other", seed=5)
-    _stops(start.model_copy(update={"policy": str(tmp_path / "other")}))
-
-
 @pytest.mark.parametrize("value", [0.01, float("nan")])
 def test_damaged_log_probs_stop_the_run(start: SegmentJob, value: float) -> None:
     tensors = load_file(str(start.reference))

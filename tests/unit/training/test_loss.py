@@ -103,15 +103,6 @@ def test_a_second_update_descends_what_its_estimator_says(
     torch.testing.assert_close(found, ETA * _gradient(lambda x: exact(x.exp())), atol=1e-12, rtol=0)
 
 
-def test_the_share_of_capped_ratios_is_counted() -> None:
-    method = MethodConfig(divergence="reverse_kl", estimator="k2", off_policy="weight", off_policy_cap=1.5)
-    _, sums = _of_old(method, POLICY.log())
-    assert sums["off_policy_capped_sum"] == 1
-    # Ratios 2 (capped), 1/2 twice, 1; log-ratios to the reference ln 2, 0, -ln 2.
-    assert sums["rollout_divergence_sum"] == pytest.approx((1.5 + 1) * torch.tensor(2.0).log().item() ** 2 / 2)
-    assert "off_policy_capped_sum" not in _of_old(MethodConfig(), POLICY.log())[1]
-
-
 def test_an_advantage_is_one_for_a_response_or_one_for_each_token() -> None:
     objective = Objective(MethodConfig(), _train("separate"))
     weights = objective.loss_weights((2, 0), (4, 0))

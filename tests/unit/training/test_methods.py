@@ -561,12 +561,6 @@ def test_adapters_leave_the_base_and_are_merged_for_engine_and_policy(
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
-def test_layers_without_the_name_get_no_adapters(base: Path) -> None:
-    method = MethodConfig(lora=LoraConfig(targets=("c_attn",)))
-    with pytest.raises(ValueError, match="c_attn"):
-        make_trainer(base, method, base)
-
-
 # One training, cut and not.
 
 
@@ -592,9 +586,8 @@ def test_a_training_cut_in_four_is_the_same_to_the_bit(
 ) -> None:
     method = METHODS["js_definition"].model_copy(update={"lora": lora})
     whole, metrics = _trained(method, 4, base, reference, tmp_path / "whole")
-    for again, steps in (("cut", 1), ("again", 4)):
-        weights, table = _trained(method, steps, base, reference, tmp_path / again)
-        assert equal(whole, weights)
-        assert metrics.equals(table)
+    weights, table = _trained(method, 1, base, reference, tmp_path / "cut")
+    assert equal(whole, weights)
+    assert metrics.equals(table)
     start = dict(load_model(base, "float32").named_parameters())
     assert max(float((whole[name] - start[name]).abs().max()) for name in whole) > 1e-3

@@ -10,13 +10,12 @@ import polars as pl
 import pytest
 import torch
 from safetensors.numpy import load_file, save
-from tiny_models import tiny_llama, write_tiny_policy
+from tiny_models import tiny_model, write_tiny_policy
 from torch import Tensor, nn
 
 from dphrl.policy.batch import Row
 from dphrl.policy.logprobs import LogProbs, response_logprobs, response_topk
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.files import sha256_file
 from dphrl.store.parquet import write_table
 from dphrl.training.reference import load_reference, reference_rows, save_tensors, tensorise
 from dphrl.training.stored_responses import ReferenceResponses, load
@@ -27,7 +26,7 @@ RESPONSES = {"a": [9, 10], "c": [11, 12, 13, 14], "d": [15]}
 
 @pytest.fixture(scope="module")
 def module() -> LogProbs:
-    return LogProbs(tiny_llama(20))
+    return LogProbs(tiny_model(20))
 
 
 def test_the_reference_is_computed_on_the_device_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,14 +102,6 @@ def _stored(folder: Path, module: LogProbs, partition: pl.DataFrame = PARTITION,
     return load(folder / "responses.safetensors")
 
 
-def test_rows_are_those_of_d_pef_in_key_order(module: LogProbs) -> None:
-    rows = reference_rows(PARTITION, PROMPT_FRAME[::-1], _refined(module)[::-1])
-    assert rows.columns == ["prompt_id", "sample_index", "prompt_token_ids", "token_ids", "sampler_logprobs"]
-    assert rows["prompt_id"].to_list() == ["a", "c", "d"]
-    assert rows["prompt_token_ids"].to_list() == [PROMPTS[name] for name in "acd"]
-    assert rows["token_ids"].to_list() == [RESPONSES[name] for name in "acd"]
-
-
 def test_what_is_stored_comes_back_by_row_number(tmp_path: Path, module: LogProbs) -> None:
     stored = _stored(tmp_path, module)
     assert len(stored) == 3
@@ -132,14 +123,6 @@ def test_the_index_says_where_each_row_lies_and_how_far_the_sampler_was_off(tmp_
         (2, "d", 0, 11, 2, 1, 6),
     ]
     assert index["max_sampler_gap"].to_list() == pytest.approx([0.25] * 3, abs=1e-4)
-
-
-def test_a_changed_row_does_not_reach_the_file(tmp_path: Path, module: LogProbs) -> None:
-    stored = _stored(tmp_path, module)
-    before = sha256_file(stored.path)
-    stored.rows([0])[1][0].fill_(0.0)
-    assert stored.rows([0])[1][0].abs().min() > 0
-    assert sha256_file(stored.path) == before
 
 
 @pytest.mark.parametrize("top_k", [0, 3])
@@ -173,8 +156,8 @@ def test_without_d_pef_there_are_no_rows(tmp_path: Path, module: LogProbs) -> No
     assert with_topk.topk([]) == ([], [])
 
 
-@pytest.mark.parametrize("top_k", [1, 4])
-def test_the_likeliest_tokens_come_back_by_row_number(tmp_path: Path, module: LogProbs, top_k: int) -> None:
+def test_the_likeliest_tokens_come_back_by_row_number(tmp_path: Path, module: LogProbs) -> None:
+    top_k = 4
     stored = _stored(tmp_path, module, top_k=top_k)
     assert stored.top_k == top_k
     ids, logprobs = stored.topk([2, 0, 2])
@@ -251,13 +234,6 @@ def test_opening_a_large_file_and_reading_a_row_leaves_the_rest_on_disk(tmp_path
 def _resident() -> int:
     """Bytes of this process in memory, mapped files among them."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def test_a_prompt_without_its_refined_sample_is_an_error(module: LogProbs) -> None:
-    with pytest.raises(ValueError, match="1 questions lack a prompt or a right sample, first c"):
-        reference_rows(PARTITION, PROMPT_FRAME, _refined(module).filter(pl.col("prompt_id") != "c"))
-    with pytest.raises(ValueError, match="2 questions lack a prompt or a right sample, first a"):
-        reference_rows(PARTITION, PROMPT_FRAME[3:], _refined(module))
 
 
 @pytest.mark.parametrize("shorter", ["token_ids", "logprobs", "topk_ids", "topk_logprobs"])

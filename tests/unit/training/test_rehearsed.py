@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
-from tiny_models import tiny_llama
+from tiny_models import tiny_model
 
 from dphrl.config.blocks.training import MethodConfig, Rehearsed, TrainConfig
 from dphrl.data.partition_counts import stored_rows
@@ -120,7 +120,7 @@ def test_parts_and_the_order_of_files_decide_nothing(tmp_path: Path, monkeypatch
             **{"rehearse": "right", "rows_per_question": 8, **files},
         }
     )
-    module = LogProbs(tiny_llama(20))
+    module = LogProbs(tiny_model(20))
     ((_, whole),) = tensorise([reference_rows(**TABLES, rehearse="right", most=8)], module, 1)
     monkeypatch.setattr("dphrl.store.parquet.PART", 8)
     parts = [index for _, index in job.tensorised(module, lambda *given: _computed(*given))]
@@ -145,7 +145,7 @@ def _stored(folder: Path, rows: dict[str, list[list[int]]]) -> ReferenceResponse
         }
     )
     path = folder / "responses.safetensors"
-    (index,) = save_tensors(tensorise([table], LogProbs(tiny_llama(20)), 1000), path)
+    (index,) = save_tensors(tensorise([table], LogProbs(tiny_model(20)), 1000), path)
     write_table(index, "reference_index", folder / "index.parquet", {})
     return load(path)
 

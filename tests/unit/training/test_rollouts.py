@@ -8,6 +8,7 @@ import pytest
 import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_training import Judgement
 
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.policy.requests import Completion, Request
@@ -43,21 +44,14 @@ class Echo:
 
 
 @dataclass
-class Verdict:
-    correct: bool
-    reward: float
-    reads_table: bool | None = None
-
-
-@dataclass
 class Counting:
     """A scorer that finds every second response to some prompts right, and none to the others."""
 
     teaching: frozenset[str]
 
-    def score(self, texts: Sequence[str], *_: Sequence[Any]) -> list[Verdict]:
+    def score(self, texts: Sequence[str], *_: Sequence[Any]) -> list[Judgement]:
         right = [text in self.teaching and i % SIZE % 2 == 0 for i, text in enumerate(texts)]
-        return [Verdict(correct, float(correct)) for correct in right]
+        return [Judgement(correct, float(correct)) for correct in right]
 
 
 def _segment(teaching: Sequence[int], prompts: int, rounds: int, seed: int = 1) -> Segment:
@@ -81,18 +75,10 @@ def _is_informative(group: Group) -> bool:
 
 def test_a_group_is_informative_where_its_rewards_differ() -> None:
     def group(*rewards: float) -> Group:
-        return Group(OnlinePrompt("p", [1], False, {}), [], [Verdict(reward == 1.0, reward) for reward in rewards])
+        return Group(OnlinePrompt("p", [1], False, {}), [], [Judgement(reward == 1.0, reward) for reward in rewards])
 
     groups = [group(1, 1), group(0, 0), group(0, 1), group(0.4, 0.0), group(0.4, 0.4)]
     assert [of_rewards.is_informative for of_rewards in groups] == [False, False, True, True, False]
-
-
-def test_without_refills_a_step_keeps_what_it_drew() -> None:
-    segment = _segment([], 9, 0)
-    kept, left = segment.roll_out(1)
-    assert len(kept) == WANTED
-    assert left == []
-    assert len(segment.engine.asked) == WANTED * SIZE
 
 
 @given(
@@ -135,9 +121,9 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
     prompt = OnlinePrompt("p", [1], False, {})
     short, long = Completion([1], [0.0], "", "stop"), Completion([1, 2, 3], [0.0] * 3, "", "length")
     groups = [
-        Group(prompt, [short, long], [Verdict(True, 1.0), Verdict(False, 0.25)]),
+        Group(prompt, [short, long], [Judgement(True, 1.0), Judgement(False, 0.25)]),
         # Partial credit is a reward, not a right answer: neither solved nor mixed.
-        Group(prompt, [short, short], [Verdict(False, 0.5), Verdict(False, 0.25)]),
+        Group(prompt, [short, short], [Judgement(False, 0.5), Judgement(False, 0.25)]),
     ]
     of_update = {
         "policy_loss_sum": 2.0,
@@ -173,7 +159,7 @@ def test_averages_are_over_responses_groups_and_tokens() -> None:
 
 def test_the_coverage_gap_is_pass_at_k_of_the_rollouts_less_that_of_the_pre_samples() -> None:
     def group(right: int, base_right: int, base_n: int) -> Group:
-        verdicts = [Verdict(place < right, float(place < right)) for place in range(4)]
+        verdicts = [Judgement(place < right, float(place < right)) for place in range(4)]
         prompt = OnlinePrompt("p", [1], False, {}, base_right, base_n)
         return Group(prompt, [Completion([1], [0.0], "", "stop")] * 4, verdicts)
 
@@ -186,7 +172,7 @@ def test_the_coverage_gap_is_pass_at_k_of_the_rollouts_less_that_of_the_pre_samp
 
 
 def test_the_share_of_constants_is_one_of_the_right_answers_that_were_executed() -> None:
-    right = [Verdict(True, 1.0, reads) for reads in (True, False, True, True, None)]
-    wrong = [Verdict(False, 0.0, False), Verdict(False, 0.5)]
+    right = [Judgement(True, 1.0, reads) for reads in (True, False, True, True, None)]
+    wrong = [Judgement(False, 0.0, False), Judgement(False, 0.5)]
     groups = [Group(OnlinePrompt("p", [1], False, {}), [Completion([1], [0.0], "", "stop")] * 7, [*right, *wrong])]
     assert averages({**rollout_sums(groups), "refilled": 0})["constants"] == 1 / 4

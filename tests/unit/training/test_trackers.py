@@ -19,12 +19,6 @@ def _show(name: str, folder: Path, steps: list[int], run: str = "grpo-s1") -> No
             track(step, METRICS[step], ROLLOUTS)
 
 
-def test_without_trackers_nothing_is_shown(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        open_trackers([], tmp_path, "grpo-s1", None, stack)(1, METRICS[1], ROLLOUTS)
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_lines_of_a_segment_can_be_read_while_it_runs(tmp_path: Path) -> None:
     file = tmp_path / "step2.jsonl"
     file.write_text("of an attempt that failed\n")

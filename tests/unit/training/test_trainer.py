@@ -129,17 +129,6 @@ def test_loss_and_gradient_do_not_depend_on_the_order_of_rows(
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
-def test_a_mixed_batch_is_the_weighted_sum_of_the_two_losses_alone(policy: Path, examples: list[Example]) -> None:
-    """The normalisation is of each kind's own tokens, not of a micro-batch's: both alone have all of their kind."""
-    mixed = _update(policy, examples, JS, rehearsal_norm="joint")[1]
-    # Alone, one kind is all of a batch, and its weight is 1.
-    rollouts = _update(policy, [e for e in examples if not e.rehearsal], EXP_ONLY)[1]
-    stored = _update(policy, [e for e in examples if e.rehearsal], MethodConfig(divergence="js", eta=1.0))[1]
-    for name, gradient in mixed.items():
-        summed = 20 / 28 * rollouts[name] + ETA * 8 / 28 * stored[name]
-        torch.testing.assert_close(gradient, summed, rtol=1e-5, atol=1e-6)
-
-
 def test_without_weight_the_rehearsal_changes_no_bit(policy: Path, examples: list[Example]) -> None:
     rollouts = [example for example in examples if not example.rehearsal]
     weightless = MethodConfig(divergence="js", eta=0.0)
@@ -148,27 +137,6 @@ def test_without_weight_the_rehearsal_changes_no_bit(policy: Path, examples: lis
         alone, with_rehearsal = (t.update(rows, LR) for t, rows in zip(trainers, (rollouts, examples), strict=True))
         assert alone.grad_norm == with_rehearsal.grad_norm
     assert equal(weights_of(trainers[0]), weights_of(trainers[1]))
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        MethodConfig(divergence="js", topk_estimator="conditional", eta=1.0),
-        MethodConfig(divergence="js_definition", estimator="exact", eta=1.0),
-        MethodConfig(divergence="reverse_kl", off_policy="differentiate", eta=1.0),
-    ],
-    ids=lambda method: method.divergence,
-)
-def test_before_any_update_every_divergence_is_nothing_and_so_is_its_gradient(
-    method: MethodConfig, base: Path, examples: list[Example]
-) -> None:
-    """The rollouts have no advantage, so the whole gradient is the divergence's."""
-    trainer = make_trainer(base, method, **BARE)
-    rows = [Example(e.row, e.rehearsal, reference=e.reference, topk=e.topk) for e in examples]
-    update = trainer.update([e for e in rows if method.rehearses or not e.rehearsal], LR)
-    assert abs(update.totals.get("divergence_sum", 0.0)) < 1e-7
-    assert abs(update.totals.get("rollout_divergence_sum", 0.0)) < 1e-3 * (method.estimator == "exact") + 1e-7
-    assert update.grad_norm < 1e-5
 
 
 def test_reference_logprobs_of_rollouts_are_the_forward_pass_that_stored_ones_have(
@@ -259,7 +227,7 @@ def test_bfloat16_trains_float32_master_weights(
     assert not equal(start, after)
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [0, 3])
 def test_a_state_that_was_saved_goes_on_bit_for_bit(
     stage: int, policy: Path, examples: list[Example], tmp_path: Path
 ) -> None:
