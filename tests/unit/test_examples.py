@@ -35,7 +35,7 @@ def test_an_example_prints_what_its_docstring_says(
 def test_the_page_lists_every_example() -> None:
     listed = re.findall(r"^\| \[([\w/.]+)\]", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(
-        [*(f"{name}.py" for name in NAMES), "custom_scorer/", "read_a_run.ipynb", "reasoning_gym/", "trl/"]
+        [*(f"{name}.py" for name in NAMES), "custom_scorer/", "read_a_run.ipynb", "reasoning_gym/", "remedy.yaml", "trl/"]
     )
 
 
@@ -44,6 +44,15 @@ def test_the_report_of_the_example_for_trl_is_a_valid_configuration() -> None:
     check_files(config.model_copy(update={"checkpoints": {}}), ROOT)
     assert config.checkpoints == {"dph": "./out/dph-s1"}
     assert config.methods == {}
+
+
+def test_the_example_of_a_remedy_asks_for_a_claim_about_stopping_early() -> None:
+    file = EXAMPLES / "remedy.yaml"
+    config = read_config(ROOT / "config/config.yaml", file)
+    check_files(config, ROOT)
+    assert set(config.methods) == {"grpo", "mine"}
+    assert [claim.metric for claim in config.evaluate.claims.primary] == ["accuracy_bought"]
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= 20
 
 
 def test_the_example_of_a_custom_scorer_is_a_valid_configuration_from_the_root_of_the_project() -> None:
