@@ -40,6 +40,7 @@ rule report:
     localrule: True
     params:
         code=code("write_report.py"),
+        published=content(lambda wildcards: contents.published(LAYOUT)),
         report=slices.report(CONFIG)["report"],
         figures=FIGURES,
         tables=READ,

@@ -20,6 +20,7 @@ rule make_tables:
         runtime=lambda wildcards, attempt: attempt * 120,
     params:
         code=code("make_tables.py", schemas=TABLES),
+        claims=content(lambda wildcards: str(contents.CLAIMS)),
         evaluate=block(slices.tables, "evaluate"),
         seed=CONFIG.seed,
         names=list(TABLES),

@@ -68,9 +68,12 @@ def test_a_loss_is_shown_by_how_often_the_base_solves_a_question() -> None:
             **dict.fromkeys(SCHEMAS["comparisons"].columns),
             **{"dataset": "d", "metric": metric, "method": method, "against": "base_itself", "difference": difference},
             **{"low": difference - 0.1, "high": difference + 0.1, "seeds": 1, "seeds_against": 0},
-            **{"questions": questions, "trainings": [difference]},
+            **{"questions": questions, "trainings": [difference], "level": level},
         }
-        for metric, (difference, questions) in numbers.items()
+        for level, metric, (difference, questions) in [
+            *(("", *of_all) for of_all in numbers.items()),
+            ("plain", "never@8", (0.5, 10)),
+        ]
         for method in ("dph_f", "grpo")
     ]
     (table,) = where_lost(SCHEMAS["comparisons"].frame(rows), "d")

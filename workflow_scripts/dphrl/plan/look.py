@@ -206,9 +206,9 @@ def look(config: Config, folder: Path) -> Look:
     seconds = time.perf_counter() - started
     gold = gold_of(prompts, prepared.rejected, rows, dataset.task, comparison=dataset.comparison, **reading)
     block, custom = slices.scoring(config, train)["scorer"], config.scoring.custom.get(dataset.task)
-    verdicts = dict[str, pl.DataFrame]()
+    file, verdicts = folder / custom.source if custom else None, dict[str, pl.DataFrame]()
     for rule in _RULES.get(dataset.task, ("",)):
-        settings, file = block | ({"answer": rule} if rule else {}), folder / custom.source if custom else None
+        settings = block | ({"answer": rule} if rule else {})
         with make_scorer(dataset.task, settings, databases=databases, source=file) as scorer:
             verdicts[rule] = score_rollouts(answers, gold, prompts, scorer, config.scoring.thoughts)
             audited = audit_gold(gold, scorer, dataset.drop)

@@ -45,10 +45,10 @@ def diagnoses(collapse: pl.DataFrame, order: Sequence[str]) -> list[Table]:
 
 
 def where_lost(comparisons: pl.DataFrame, dataset: str) -> list[Table]:
-    """The difference of each policy to the base in each stratum of `names.STRATA`; or nothing."""
+    """The difference of each policy to the base in each stratum of `names.STRATA`, over all levels; or nothing."""
     parts = pl.col("metric").str.split("@").list
     lost = comparisons.with_columns(stratum=parts.first(), k=parts.last())
-    lost = lost.filter(pl.col("stratum").is_in([*STRATA]), dataset=dataset, against=BASE_ITSELF)
+    lost = lost.filter(pl.col("stratum").is_in([*STRATA]), level="", dataset=dataset, against=BASE_ITSELF)
     if lost.is_empty():
         return []
     methods, rows = in_order(lost["method"]), list[Sequence[Cell]]()

@@ -203,7 +203,7 @@ def run_job(job: SegmentJob) -> Trained:
 
 def _metrics(job: SegmentJob) -> list[tuple[int, str, float]]:
     """The rows of the metrics of the segments before."""
-    return pl.concat([SCHEMAS["metrics"].frame(), *map(pl.read_parquet, job.metrics)]).rows()
+    return pl.concat([SCHEMAS["metrics"].frame(), *(pl.read_parquet(path, glob=False) for path in job.metrics)]).rows()
 
 
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:

@@ -68,8 +68,8 @@ class ReferenceJob(RankJob):
         """Tensors and index of all rows, as `tensorise` gives them."""
         files = [self.partition], [self.prompts], self.rollouts, self.presamples, self.verdicts
         tables = [pl.scan_parquet([*paths], glob=False) for paths in files if paths]
-        # The table with the most rows of a question, which decides the size of a part.
-        lead = tables[3 if self.presamples else 0].select("prompt_id")
+        # The table with the most rows of a question decides the size of a part.
+        lead = pl.scan_parquet([*self.presamples] or [self.partition], glob=False).select("prompt_id")
         chosen = partial(reference_rows, rehearse=self.rehearse, most=self.rows_per_question)
         rows = (chosen(*of_prompts) for _, *of_prompts in by_prompts(lead, *tables))
         return tensorise(rows, policy, self.hardware.token_budget, self.topk_logprobs, compute)
