@@ -35,7 +35,14 @@ def test_an_example_prints_what_its_docstring_says(
 def test_the_page_lists_every_example() -> None:
     listed = re.findall(r"^\| \[([\w/.]+)\]", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(
-        [*(f"{name}.py" for name in NAMES), "custom_scorer/", "read_a_run.ipynb", "reasoning_gym/", "remedy.yaml", "trl/"]
+        [
+            *(f"{name}.py" for name in NAMES),
+            "custom_scorer/",
+            "read_a_run.ipynb",
+            "reasoning_gym/",
+            "remedy.yaml",
+            "trl/",
+        ]
     )
 
 
