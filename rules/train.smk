@@ -9,7 +9,7 @@ rule train_segment:
         weights=ancient(from_step_before("<results>/policies/{method}-s{seed}/step{step}", BASE_WEIGHTS)),
         state=from_step_before("<results>/states/{method}-s{seed}/step{step}.json", []),
         optimizer=ancient(from_step_before("<results>/states/{method}-s{seed}/step{step}", [])),
-        # With train.stop, which the metrics decide.
+        # Only with train.stop: they say whether the training has ended.
         metrics=LAYOUT.metrics_before,
         partition=in_draw("<results>/draws/{draw}/partition/final.parquet"),
         prompts="<results>/prompts/<train>.parquet",

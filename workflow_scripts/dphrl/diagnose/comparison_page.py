@@ -114,9 +114,11 @@ VERSION = 4
 
 
 def to_json(comparison: Comparison) -> bytes:
-    """The comparison as JSON; numbers that are not finite are null. docs/diagnose.md describes the keys.
+    """The comparison as JSON; numbers that are not finite are null. docs/diagnose.md names the keys of the top level.
 
-    The same files give the same bytes.
+    A model has its word as `diagnosis`, the other attributes of `Diagnosis`, and those of `OfModel` that can be
+    written: doubts, varieties, lost. `left_out` lists by file the questions that some other file lacks, `sentences` the
+    lines of the diagnosis. The same files give the same bytes.
     """
     models = {}
     for name, model in comparison.models.items():

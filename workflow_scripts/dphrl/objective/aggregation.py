@@ -1,6 +1,6 @@
 """Weights that turn the token losses of both kinds of rows into one loss (arXiv 2509.07430, Eq. 7, token level).
 
-Eq. 7 is not legible in our copy of the paper; docs/method.md has the readings.
+docs/method.md has the readings of Eq. 7.
 """
 
 from dataclasses import dataclass

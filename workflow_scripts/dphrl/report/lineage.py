@@ -20,7 +20,7 @@ def lineage(file: Path, depth: int | None = None) -> str:
     """Every step from the data to a file, the last step first, as text.
 
     Args:
-        file: any artifact of a run, or a file that belongs to one (weights of a model, a figure, a Markdown table).
+        file: any artifact of a run, or a file that belongs to one (weights of a model, a figure, a table as CSV).
         depth: how many steps to go back from the file; those further back are only counted. None: all are shown.
 
     Raises:

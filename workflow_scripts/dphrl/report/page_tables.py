@@ -60,7 +60,7 @@ def where_lost(comparisons: pl.DataFrame, dataset: str) -> list[Table]:
     caption = (
         f"pass@{lost['k'][0]} on {dataset} less the base's, in points, by the share of the base's samples that are"
         " right. One half of them decides this, the other half measures the base, so that luck is no loss. The numbers"
-        " of questions lost or gained add up to the whole difference."
+        " of questions lost or gained nearly add up to the whole difference."
     )
     return [Table("Where the loss sits", caption, ["Base solves", "Questions", *map(label, methods)], rows)]
 

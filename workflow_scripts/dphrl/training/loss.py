@@ -16,8 +16,6 @@
 | eta, beta (Eq. 16) and the means over tokens  | `Objective.loss_weights`, `objective.aggregation`           |
 | importance weights of the policy loss         | `objective.importance.tis_weights`                          |
 | weights of f(u) on rollouts, `off_policy`     | `objective.importance.off_policy`                           |
-
-The formulas of Table 5 and of Eq. 5 to 7 and 14 to 17 are not legible in our copy of the paper (docs/method.md).
 """
 
 from collections.abc import Sequence

@@ -19,8 +19,8 @@ class PartitionConfig(Block):
     drop_all_wrong: bool = Field(False, description="Drop prompts without a correct pre-sample (paper: for maths).")
     allow_empty: bool = Field(
         False,
-        description="Go on where no answer was found in most pre-samples, or where a method lacks D_pef or D_exp. Else "
-        "the run stops at the partition, before anything is trained.",
+        description="Go on where no answer was found in most pre-samples, or where a method has no question to roll "
+        "out or to rehearse. Else the run stops at the partition, before anything is trained.",
     )
     given: dict[Literal["pef", "exp"], str] = Field(
         {},
@@ -96,7 +96,7 @@ class TrainConfig(Block):
     )
     prompts_per_step: Count = Field(128, description="Prompts with rollouts per step.")
     rollouts_per_prompt: int = Field(16, ge=2, description="Rollouts per prompt: the group of the advantages.")
-    rehearsal_per_step: Count = Field(256, description="Stored responses of D_pef per step, for methods that use them.")
+    rehearsal_per_step: Count = Field(256, description="Stored responses per step, for methods that rehearse.")
     ppo_epochs: Count = Field(1, description="Passes over the rollouts of a step.")
     mini_batches: Count = Field(2, description="Updates per pass. Divides prompts_per_step and rehearsal_per_step.")
     temperature: Positive = Field(1.0, description="Sampling temperature of the rollouts.")
