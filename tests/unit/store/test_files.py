@@ -251,7 +251,7 @@ def test_a_folder_that_is_not_as_listed_is_refused(policy: Path, file: str, text
     assert read_manifest(policy) == json.loads(policy.read_text())
 
 
-@pytest.mark.parametrize("content", [b"[]", b'{"files": {}}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"files": {}}', b"\xff"])
 def test_another_file_in_place_of_a_manifest_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "step4.json"
     path.write_bytes(content)

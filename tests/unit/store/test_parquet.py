@@ -171,6 +171,17 @@ def test_equal_tables_have_equal_bytes(tmp_path: Path) -> None:
     assert len({(tmp_path / name / "x.parquet").read_bytes() for name in "abc"}) == 1
 
 
+def test_an_old_table_is_left_alone_by_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_table(FRAME, "rollouts", path, FOOTER)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(SchemaError):
+        write_table(_broken(text=None), "rollouts", path, FOOTER)
+    with pytest.raises(TypeError):
+        write_table(FRAME, "rollouts", path, {"seed": object()})
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
 def test_every_schema_has_a_different_text() -> None:
     texts = [schema.canonical() for schema in SCHEMAS.values()]
     assert len(set(texts)) == len(texts)

@@ -194,6 +194,19 @@ def test_a_file_that_a_table_lists_is_compared_with_its_footer(tmp_path: Path) -
     assert "changed" not in stage.inputs
 
 
+def test_a_stage_reads_the_files_of_a_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".snakemake").mkdir()
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "model.safetensors").write_text("weights")
+    write_manifest(tmp_path / "policy.json", {})
+    read: list[str] = []
+    monkeypatch.setattr("dphrl.store.files.sha256_file", lambda path: read.append(path.name) or sha256_file(path))
+    for _ in range(2):
+        _stage().folder("policy", "policy.json")
+    assert read == ["model.safetensors"]
+
+
 def test_a_job_whose_code_is_not_that_of_the_plan_does_not_start() -> None:
     code = {"sources": MODULES, "schemas": SCHEMAS, "digest": code_digest(MODULES)}
     job = SimpleNamespace(config={"run": "run"}, params=SimpleNamespace(code=code))

@@ -73,16 +73,21 @@ def read_manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def verified_manifest(path: Path) -> dict[str, Any]:
+def verified_manifest(path: Path, below: str = "") -> dict[str, Any]:
     """A manifest whose folder has exactly the listed files, unchanged; their sha256 is that of `remembered_sha256`.
+
+    Args:
+        below: only files of this folder within the folder are checked, such as "databases/"; "": all.
 
     Raises:
         ManifestError: as `read_manifest`; or a file is missing, differs or is not listed.
     """
-    manifest, present = read_manifest(path), _files(path)
-    listed = manifest["files"]
-    for name in sorted({*listed, *present}):
-        file, entry = folder_of(path) / name, listed.get(name)
+    manifest, folder = read_manifest(path), folder_of(path)
+    listed, present = (
+        {name for name in names if name.startswith(below)} for names in (manifest["files"], _files(path))
+    )
+    for name in sorted(listed | present):
+        file, entry = folder / name, manifest["files"].get(name)
         if name not in listed:  # a loader takes every *.safetensors of a folder
             raise ManifestError(f"{file}: not listed in {path.name}; move it elsewhere")
         if name not in present:

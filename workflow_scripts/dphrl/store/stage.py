@@ -116,13 +116,16 @@ class Stage:
         self._record(name, files, table_digest(files, schema or name))
         return pl.scan_parquet(files, glob=False)
 
-    def folder(self, name: str, manifest: str) -> Path:
+    def folder(self, name: str, manifest: str, below: str = "") -> Path:
         """The folder of a verified manifest; its digest is recorded under `name`.
 
         The content of a file is read again only if its size or its time of change is another one.
+
+        Args:
+            below: the part of the folder that the job reads, as in `verified_manifest`.
         """
         path = Path(manifest)
-        self._record(name, [path], manifest_digest(verified_manifest(path)))
+        self._record(name, [path], manifest_digest(verified_manifest(path, below)))
         return folder_of(path)
 
     def file(self, name: str, path: str | Path, listed_by: str | None = None) -> Path:
@@ -155,7 +158,7 @@ class Stage:
         if given.get("databases"):
             self.scan("databases", given["databases"])
         if given.get("world"):
-            self.folder("world", given["world"])
+            self.folder("world", given["world"], below="databases/")
         for number, file in enumerate(given.get("functions") or ()):
             self.file(f"function_{number}", file)
         return str(self.file("scorer", given["scorer"])) if given.get("scorer") else None
