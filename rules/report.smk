@@ -27,7 +27,6 @@ rule report:
         **STAGES,
         tables=collect("<results>/tables/{table}.parquet", table=READ),
         partitions=collect("<results>/draws/{draw}/partition/final.parquet", draw=DRAWS),
-        published=contents.published(LAYOUT),
         training=branch(CONFIG.methods, then="<results>/tables/training.parquet"),
         figures=collect("<results>/figures/{figure}.json", figure=FIGURES),
         rollouts=collect("<results>/rollouts/{sample}", sample=SHOWN),
@@ -40,7 +39,7 @@ rule report:
     localrule: True
     params:
         code=code("write_report.py"),
-        published=content(lambda wildcards: contents.published(LAYOUT)),
+        published=contents.published(LAYOUT),
         report=slices.report(CONFIG)["report"],
         figures=FIGURES,
         tables=READ,

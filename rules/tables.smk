@@ -6,7 +6,6 @@ rule make_tables:
     """The tables over all policies, with intervals."""
     input:
         evaluations=collect("<results>/evaluation/{policy}/{dataset}.parquet", policy=ASKED, dataset=SETS),
-        claims=str(contents.CLAIMS),
     output:
         tables=collect("<results>/tables/{table}.parquet", table=TABLES),
         claims=report("<results>/tables/claims.csv", caption="claims.rst", category="Tables"),
@@ -20,7 +19,6 @@ rule make_tables:
         runtime=lambda wildcards, attempt: attempt * 120,
     params:
         code=code("make_tables.py", schemas=TABLES),
-        claims=content(lambda wildcards: str(contents.CLAIMS)),
         evaluate=block(slices.tables, "evaluate"),
         seed=CONFIG.seed,
         names=list(TABLES),

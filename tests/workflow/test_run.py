@@ -110,8 +110,8 @@ def test_no_log_nor_artifact_holds_the_environment(pristine: Workflow) -> None:
 
 
 def _maker(path: str) -> str:
-    """A file, or the manifest that lists it; a folder has its manifest next to it. A file outside has its name."""
-    return manifest_above(f"{path}/any") or (Path(path).name if Path(path).is_absolute() else path)
+    """A file, or the manifest that lists it; a declared folder has its manifest next to it."""
+    return manifest_above(f"{path}/any") or path
 
 
 def test_footers_name_the_inputs_that_the_rules_declare(pristine: Workflow) -> None:

@@ -24,7 +24,7 @@ with stage("evaluate", libraries=["numpy", "scipy"]) as job:
         evaluations[*hotter].append(rows.with_columns(**key, dataset=pl.lit(dataset)))
     config, seed = EvaluateConfig(**snakemake.params.evaluate), snakemake.params.seed
     elsewhere = {method for method, _, step, *_ in snakemake.params.labels if not step}
-    claims = claims_of_run(job.file("claims", snakemake.input.claims), config.claims.primary, elsewhere)
+    claims = claims_of_run(config.claims.primary, elsewhere)
     studies = {
         of: Study.from_evaluations(pl.concat(frames), config, seed, claims) for of, frames in evaluations.items()
     }

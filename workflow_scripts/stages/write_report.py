@@ -19,8 +19,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
     tables = {name: job.read(name, path) for name, path in zip(params.tables, inputs.tables, strict=True)}
     timings = {name: [read_table(Path(path), "timings") for path in inputs[name]] for name in params.stages}
     training = job.read("training", inputs.training) if inputs.training else None
-    specs, setting = zip(params.figures, inputs.figures, strict=True), params.report["published"]
-    published = read_published(job.file("published", *inputs.published), setting) if setting else []
+    specs = zip(params.figures, inputs.figures, strict=True)
     ended = [] if training is None else ended_early(training, tables["headline"])
     missing = unanswered(params.sampled, params.policies, inputs.rollouts, inputs.verdicts)
     page = render_page(
@@ -30,7 +29,7 @@ with stage("report", libraries=["jinja2", "vl-convert-python"]) as job:
         dataset=params.answered,
         order=params.datasets,
         figures={name: json.loads(job.file(name, path).read_text()) for name, path in specs},
-        published=published,
+        published=read_published(params.published) if params.published else [],
         use=None if training is None else training_use(training, params.labels, timings["trainings"]),
         timings={name: pl.concat(frames) for name, frames in timings.items() if frames},
         facts=params.facts | partition_sizes(job.read("partition", path) for path in inputs.partitions),

@@ -7,7 +7,6 @@ from made_comparisons import comparison
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig
 from dphrl.evaluation.claims import judged as judged_claims
 from dphrl.report.claims import claims_of_run
-from dphrl.report.contents import CLAIMS
 from dphrl.store.catalogue import SCHEMAS
 
 ROLES = {"d": "in_domain", "e": "cross_domain"}
@@ -16,7 +15,7 @@ ONE = EndpointConfig(method="dph_f", against="grpo", relation="higher", metric="
 
 def judged(*rows, rules=None, roles=ROLES, elsewhere=()):
     rules = rules or ClaimsConfig(primary=(ONE,))
-    claims = claims_of_run(CLAIMS, rules.primary, elsewhere)
+    claims = claims_of_run(rules.primary, elsewhere)
     return judged_claims(claims, SCHEMAS["comparisons"].frame(list(rows)), roles, rules)
 
 
@@ -146,7 +145,7 @@ def test_without_endpoints_those_of_passk_in_domain_are_primary():
         ("dph_f_higher_pass@8_grpo_in_domain", "pass@8")
     ]
     assert found["primary"][0]
-    primary = [claim for claim in claims_of_run(CLAIMS, (), ()) if claim.primary]
+    primary = [claim for claim in claims_of_run((), ()) if claim.primary]
     assert {(claim.metric, claim.role) for claim in primary} == {("pass@8", "in_domain")}
 
 

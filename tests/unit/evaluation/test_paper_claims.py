@@ -8,11 +8,9 @@ import pytest
 from dphrl.evaluation.claims import PASS
 from dphrl.evaluation.names import UNTRAINED
 from dphrl.report.claims import claims_of_run
-from dphrl.report.contents import CLAIMS as WORDS
-from dphrl.report.contents import PUBLISHED
 from dphrl.report.published import AVERAGE, read_published
 
-CLAIMS = claims_of_run(WORDS, (), ())
+CLAIMS = claims_of_run((), ())
 SQL = {"bird": "in_domain", "spider": "cross_domain"}
 # What the datasets of a setting are to its training set; those of mathematics are averaged.
 ROLES = {"llama-sql": SQL, "omnisql-sql": SQL, "llama-sql-maths": "out_of_domain", "llama-math": "in_domain"}
@@ -36,7 +34,7 @@ def published_points(setting):
     """Method, dataset, metric and value of each published cell, a proportion; without averages."""
     cells = [
         (method, *column.split(" "), value / 100)
-        for table in read_published(PUBLISHED, setting)
+        for table in read_published(setting)
         for method, values in table["rows"].items()
         for column, value in zip(table["columns"], values, strict=True)
         if value is not None and column != AVERAGE

@@ -18,7 +18,6 @@ from dphrl.evaluation.tables import (
     tabulate,
 )
 from dphrl.report.claims import claims_of_run
-from dphrl.report.contents import CLAIMS
 from dphrl.store.catalogue import SCHEMAS
 
 
@@ -174,7 +173,7 @@ def test_with_one_question_in_a_level_the_interval_of_several_seeds_is_unknown(e
         method="grpo", against="base", relation="lower", metric="pass@16", dataset="d", level="rare"
     )
     config = EvaluateConfig(k=(1, 2, 8, 16), claims=ClaimsConfig(primary=(endpoint,)))
-    claims = claims_of_run(CLAIMS, config.claims.primary, ())
+    claims = claims_of_run(config.claims.primary, ())
     studied = Study.from_evaluations(pl.concat(seeds).with_columns(level=rare), config, 1, claims)
     tables = tabulate(studied)
     for name, frame in tables.items():

@@ -6,7 +6,6 @@ from made_comparisons import comparison
 from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import judged
 from dphrl.report.claims import claim_tables, claims_in_one, claims_of_run
-from dphrl.report.contents import CLAIMS
 from dphrl.report.headline import difference_text
 from dphrl.store.catalogue import SCHEMAS
 
@@ -14,7 +13,7 @@ ROLES = {"d": "in_domain", "out_of": "cross_domain"}
 
 
 def table(*rows, **rules):
-    claims = claims_of_run(CLAIMS, (), ())
+    claims = claims_of_run((), ())
     return judged(claims, SCHEMAS["comparisons"].frame(list(rows)), ROLES, ClaimsConfig(**rules))
 
 

@@ -12,7 +12,6 @@ from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import judged
 from dphrl.report import figures
 from dphrl.report.claims import claims_of_run
-from dphrl.report.contents import CLAIMS
 from dphrl.report.counts import Prepared, count_rows, training_use
 from dphrl.report.page import render_page
 from dphrl.store.catalogue import SCHEMAS
@@ -30,7 +29,7 @@ DATA = count_rows(
     pl.DataFrame({"dataset": ["test", "questions"], "kind": ["exact", "normalised"]}),
 )
 COMPARED = compared({"dataset": "cross", "metric": "pass@8", "method": "dph_f", "against": "grpo"})
-CLAIMED = judged(claims_of_run(CLAIMS, (), ()), COMPARED, {"cross": "cross_domain"}, ClaimsConfig())
+CLAIMED = judged(claims_of_run((), ()), COMPARED, {"cross": "cross_domain"}, ClaimsConfig())
 WORDS = {"grpo": "COLLAPSED", "exp_only": "CANNOT TELL", "dph_f": "NARROWED", "dph_js": "NOT COLLAPSED"}
 SENTENCE = "COLLAPSED: coverage fell. " + "pass@8 of a policy is 65.4 %, of the base 87.0 %. " * 8
 

@@ -134,9 +134,9 @@ def tables(config: Config) -> Blocks:
 
 
 def report(config: Config) -> Blocks:
-    """For the report page: title, notes with the caveats of its evaluation sets and draws, and published values."""
+    """For the report page: title, and notes with the caveats of its evaluation sets and draws."""
     notes = (*config.report.notes, *caveats(config))
-    return canonical({"report": {"title": config.report.title, "notes": notes, "published": config.evaluate.published}})
+    return canonical({"report": {"title": config.report.title, "notes": notes}})
 
 
 def samples(config: Config) -> Blocks:

@@ -24,16 +24,15 @@ _TITLES = {
 }
 
 
-def claims_of_run(words: Path, endpoints: Sequence[EndpointConfig], elsewhere: Collection[str]) -> list[Claim]:
+def claims_of_run(endpoints: Sequence[EndpointConfig], elsewhere: Collection[str]) -> list[Claim]:
     """The primary endpoints of the configuration, the claims of the paper, and those about models made elsewhere.
 
     Without endpoints, those of pass@8 in domain are primary.
 
     Args:
-        words: claims.yaml.
         elsewhere: models that were made elsewhere, with or without the base.
     """
-    given = yaml.safe_load(words.read_text(encoding="utf-8"))
+    given = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     claims = []
     for endpoint in endpoints:
         where = f"{endpoint.dataset}, {endpoint.level}" if endpoint.level else endpoint.dataset

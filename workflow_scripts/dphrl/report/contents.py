@@ -10,8 +10,6 @@ from dphrl.report.figures import figures
 from dphrl.report.published import AVERAGE, read_published
 from dphrl.store.layout import Layout
 
-PUBLISHED, CLAIMS = (Path(__file__).with_name(name) for name in ("published.yaml", "claims.yaml"))
-
 
 def _compares(layout: Layout) -> bool:
     """Whether there is a policy to compare with the base, or samples for two draws from the base."""
@@ -26,21 +24,21 @@ def _tasks(layout: Layout) -> set[str]:
     return {config.datasets[name].task for name in config.evaluate.datasets}
 
 
-def published(layout: Layout) -> list[str]:
-    """The file of published values, if the run follows a setting of the paper.
+def published(layout: Layout) -> str | None:
+    """The setting of the paper that the run follows.
 
     Raises:
         ConfigError: `evaluate.published` has no column for any evaluation set.
     """
     evaluate = layout.config.evaluate
     if evaluate.published is None:
-        return []
-    columns = [column for table in read_published(PUBLISHED, evaluate.published) for column in table["columns"]]
+        return None
+    columns = [column for table in read_published(evaluate.published) for column in table["columns"]]
     sets = list(dict.fromkeys(column.partition(" ")[0] for column in columns if column != AVERAGE))
     if not {*sets} & {*evaluate.datasets}:
         allowed = f"null, or a setting with these sets; {evaluate.published} has {', '.join(sets)}"
         raise ConfigError([Problem("evaluate.published", show(evaluate.published), allowed)])
-    return [str(PUBLISHED)]
+    return evaluate.published
 
 
 def drawn(layout: Layout) -> list[str]:

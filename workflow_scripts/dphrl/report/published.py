@@ -16,9 +16,10 @@ from dphrl.text import percent
 AVERAGE = "average"
 
 
-def read_published(path: Path, setting: str) -> list[dict[str, Any]]:
-    """The published tables of a setting."""
-    tables: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))[setting]
+def read_published(setting: str) -> list[dict[str, Any]]:
+    """The published tables of a setting, from published.yaml."""
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    tables: list[dict[str, Any]] = yaml.safe_load(text)[setting]
     return tables
 
 

@@ -49,7 +49,8 @@ def code_digest(sources: Sequence[str], schemas: Sequence[str] = ()) -> str:
 
     Comments, docstrings and formatting of Python are left out: a change there reruns nothing. The graph is static:
     imports inside functions count, imports by computed name do not. The `__init__` of a package counts where a name is
-    imported from it. All templates and assets count for code that makes pages.
+    imported from it. A YAML file beside a module, of its name, is part of it. All templates and assets count for code
+    that makes pages.
 
     Args:
         sources: scripts of `workflow_scripts/stages` ("score.py"), dotted names of modules ("dphrl.hub").
@@ -104,7 +105,7 @@ def verify_code(expected: str, sources: Sequence[str], schemas: Sequence[str] = 
 
 def _sha256_of_files() -> str:
     digest = hashlib.sha256()
-    for file in _files(".py", *_PAGES):
+    for file in _files(".py", ".yaml", *_PAGES):
         digest.update(f"{file}\n{len(content := file.read_bytes())}\n".encode() + content)
     return digest.hexdigest()
 
@@ -139,8 +140,9 @@ def _needs(name: str) -> tuple[str, ...]:
 
 @cache
 def _code(name: str) -> str:
-    """Python code without comments, docstrings and formatting."""
-    return ast.unparse(_tree(name))
+    """Python code without comments, docstrings and formatting, and the text of the YAML file beside it."""
+    code, data = ast.unparse(_tree(name)), (_path(name) or _ROOT).with_suffix(".yaml")
+    return f"{code}\n{data.read_text(encoding='utf-8')}" if data.is_file() else code
 
 
 @cache
