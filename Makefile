@@ -109,7 +109,7 @@ docs: install ## Build the documentation as a site in site/; a broken link fails
 
 test: lint test-unit test-workflow ## Lint, unit tests, and the workflow on a tiny configuration.
 
-test-unit: install ## Tests without Snakemake; those of training, ranks and vLLM come last.
+test-unit: install ## Unit tests: no workflow is run; those of training, ranks and vLLM come last.
 	@$(BIN)/python -m pytest -n $(CORES) --no-loadscope-reorder tests/unit
 
 test-workflow: install ## The workflow on a tiny configuration, with the real engines; programs for a GPU, on the CPU.

@@ -142,7 +142,7 @@ def test_the_site_loads_nothing_from_another_host(site: Path) -> None:
 def test_the_configuration_of_a_page_is_valid(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     block = re.findall(r"^( *)(run: (?:shop|bird).*\n(?:^\1\w.*\n|^\1 +.*\n)+)", text, re.MULTILINE)[0]
-    assert {"grpo", "dph_f"} <= set(load_config(yaml.safe_load(textwrap.dedent("".join(block)))).methods)
+    assert {"grpo", "dph_js"} <= set(load_config(yaml.safe_load(textwrap.dedent("".join(block)))).methods)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 import re
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,6 +113,9 @@ def test_a_browser_filters_questions_by_words_and_by_what_a_policy_lost(browser,
         assert browser.execute_script(summary) == "1 of 4 questions"
     browser.find_element("id", "change").send_keys("lost")
     browser.find_element("css selector", "summary").click()
+    # A click sends its event later.
+    waiting = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(browser, 60)
+    waiting.until(lambda driver: driver.find_elements("css selector", ".policy h3"))
     assert [one.text for one in browser.find_elements("css selector", ".policy h3")] == ["Base", "GRPO"]
     browser.find_element("id", "search").send_keys("nowhere")
     assert browser.execute_script(summary) == "0 of 4 questions"

@@ -61,8 +61,8 @@ def comparisons(study: Study, followed: Sequence[Paths] = ()) -> pl.DataFrame:
         The table "comparisons"; `level` is empty for all questions.
 
     Raises:
-        ValueError: the seeds of a method end at different steps, every k is larger than the number of samples,
-            or as `keep_explore`.
+        ValueError: the seeds of a method end at different steps, every k is larger than the number of samples, or a
+            dataset has no evaluation of the base.
     """
     last = study.last_steps()
     _check_steps(last)
@@ -167,7 +167,7 @@ def _rows(dataset: str, name: str, metrics: Sequence[_Metric], study: Study) -> 
     """The comparisons of a metric: with the methods of `evaluate.against`, and the pairs of claims.
 
     Args:
-        metrics: on each dataset; of several, the mean of trainings that all share.
+        metrics: one for each dataset. With several, a row is their mean, over the seeds that all of them have.
     """
     values: dict[str, list[Floats]] = {}
     for method in metrics[0].values:

@@ -1,7 +1,8 @@
 """Memory and minutes that the four rules with a model ask a scheduler for: their resources `mem_mb` and `runtime`.
 
 Both are upper bounds: a scheduler ends a job that hangs or leaks, and no other job. They are no forecast, since every
-response is taken to be as long as `max_tokens` allows and the machine to be slow.
+response is taken to be as long as `max_tokens` allows and the machine to be slow. Where the model is not known they are
+no bounds: 8 GB for each process, and an hour.
 `--set-resources train_segment:runtime=1440` overrides them, as docs/cluster.md explains.
 
 They depend on the configuration, on the number of prompts and on the base model's config.json. No clock and no GPU is
@@ -59,8 +60,8 @@ _TOKEN: Final = 200
 
 # A slow machine reaches a fifth of the operations/s of `REACHED`.
 _SLOWER: Final = 5
-# Parameters x tokens/s that an engine draws there. Responses of `max_tokens` are several times as long as real ones:
-# with half of these speeds, a segment of llama-sql would ask for more than two days.
+# Parameters x tokens/s that an engine draws on such a machine. Responses of `max_tokens` are several times as long as
+# real ones: with half of these speeds, a segment of llama-sql would ask for more than two days.
 _GENERATION: Final = {
     "core": {"vllm": 0.94e9, "transformers": 1.5e9},
     "GPU": {"vllm": 1e13, "transformers": 1e12},
