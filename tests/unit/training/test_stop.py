@@ -24,8 +24,8 @@ from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.manifest import manifest_digest, read_manifest, verified_manifest, write_manifest
 from dphrl.store.parquet import write_table
 from dphrl.training.job import train_segment
+from dphrl.training.schedule import WINDOW, ends
 from dphrl.training.segment import Segment
-from dphrl.training.stop import WINDOW, ends
 from dphrl.training.trainer import Trainer
 
 GRPO = MethodConfig(rollout_on="all")
@@ -79,7 +79,7 @@ def segment(base: Path, before: list[tuple[int, str, float]]) -> tuple[Trainer, 
     trainer = make_trainer(base, GRPO, base, stop={"coverage_below": 0.2})
     prompts = [replace(prompt, base_right=8, base_n=8) for prompt in online_prompts(base)]
     parts = trainer, TransformersEngine(base, ENGINE, HARDWARE), prompts, None, likes_even, trainer.config, GRPO
-    return trainer, Segment(*parts, seed=1, before=before)
+    return trainer, Segment(*parts, seed=1, earlier=before)
 
 
 def test_a_segment_ends_after_the_step_that_ends_the_training(base: Path) -> None:

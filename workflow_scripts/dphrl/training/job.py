@@ -33,8 +33,8 @@ from dphrl.training.checks import Canary, check_reference
 from dphrl.training.metrics import open_trackers
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt
+from dphrl.training.schedule import ends
 from dphrl.training.segment import Segment
-from dphrl.training.stop import ends
 from dphrl.training.stored_responses import load
 from dphrl.training.trainer import Trainer
 

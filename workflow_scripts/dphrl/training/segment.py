@@ -24,8 +24,7 @@ from dphrl.training.loss import Example
 from dphrl.training.metrics import Sampled, Track, speed, step_metrics
 from dphrl.training.probes import Probes
 from dphrl.training.rollouts import Group, OnlinePrompt, Score, rollout_request, scored_group
-from dphrl.training.schedule import epoch_indices, learning_rate
-from dphrl.training.stop import ends
+from dphrl.training.schedule import ends, epoch_indices, learning_rate
 from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer, Update
 
@@ -44,7 +43,7 @@ class Segment:
         track: receives the metrics, speed and some rollouts of each step while training runs.
         start: for an engine that sleeps, `start` of `WeightSync`.
         probes: measurements at some steps; None: no measurements.
-        before: rows of the metrics of the steps before, which can end the training (`train.stop`).
+        earlier: rows of the metrics of the steps before, which can end the training (`train.stop`).
         seconds, tokens: by part: generate, score, train, push, probe.
         at_work: receives the work within a step; `run` sends it to the progress line.
     """
@@ -60,7 +59,7 @@ class Segment:
     track: Track = lambda step, metrics, rollouts: None
     start: Tensor | None = None
     probes: Probes | None = None
-    before: Sequence[tuple[int, str, float]] = ()
+    earlier: Sequence[tuple[int, str, float]] = ()
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     at_work: Callable[[str], None] = field(default_factory=lambda: lambda text: None, init=False)
@@ -104,7 +103,7 @@ class Segment:
             self.track(step, {**metrics, **speed(self.seconds, self.tokens, before)}, shown)
             rate = self.tokens["generate"] / max(self.seconds["generate"], 1e-9)
             progress.update(text=f"reward {metrics['reward']:.2f}, {rate:.0f} generated tok/s")
-            if ends([*self.before, *rows], self.config.stop.coverage_below):
+            if ends([*self.earlier, *rows], self.config.stop.coverage_below):
                 progress.at_work(f"ended by train.stop after step {step}")
                 break
         progress.close()
