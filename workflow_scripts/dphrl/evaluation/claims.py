@@ -9,7 +9,7 @@ import polars as pl
 
 from dphrl.config.blocks.evaluation import ClaimsConfig, Relation, Role
 from dphrl.evaluation.interval import LEVEL, Estimate, Part, holm, sizes_needed
-from dphrl.evaluation.names import AGAINST_ITSELF, BASE, BASE_ITSELF, UNTRAINED, average_of, numbered
+from dphrl.evaluation.names import AGAINST_ITSELF, BASE, BASE_ITSELF, STYLES, UNTRAINED, average_of, numbered
 from dphrl.store.catalogue import SCHEMAS
 
 VERDICTS = SUPPORTED, CONTRADICTED, EQUIVALENT, UNDECIDED = SCHEMAS["claims"].enums["verdict"]
@@ -134,7 +134,7 @@ def _estimate(row: Mapping[str, Any]) -> Estimate:
 def _margin(row: Mapping[str, Any], rules: ClaimsConfig) -> float:
     if row["metric"].startswith("accuracy_bought"):
         return rules.margin_bought
-    return rules.margin_counts if row["metric"] == "distinct_styles" else rules.margin
+    return rules.margin_counts if row["metric"] == STYLES else rules.margin
 
 
 def _refuse(claim: Claim, measured: pl.DataFrame) -> None:

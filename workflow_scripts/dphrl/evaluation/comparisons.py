@@ -26,6 +26,7 @@ from dphrl.evaluation.names import (
     BASE,
     BASE_ITSELF,
     STRATA,
+    STYLES,
     UNTRAINED,
     average_of,
     numbered,
@@ -120,7 +121,7 @@ def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
         if k:
             values |= {f"pass@{tries}": passed for tries, passed in zip(k, policy.pass_at(k).T, strict=True)}
         if policy.key.dataset in styled:
-            values["distinct_styles"] = policy.column("distinct_styles")
+            values[STYLES] = policy.column(STYLES)
         if policy.key.dataset in answered:
             values[f"maj@{policy.n}"] = majority(policy.codes("answers"), policy.samples)
         for name, value in values.items():
@@ -204,7 +205,7 @@ def _row(
     """A row of the table "comparisons"; a method comes with the means of its trainings."""
     (method, means), (against, other) = ours, theirs
     low, high = estimate.interval(1.0 - LEVEL)
-    if metric != "distinct_styles":
+    if metric != STYLES:
         # Differences of shares.
         low, high = np.clip([low, high], -1.0, 1.0).tolist()
     trainings = estimate.trainings or Part(float("nan"), float("nan"))

@@ -8,6 +8,8 @@ BASE_ITSELF = "base_itself"
 """The method of rows that compare the base with an independent draw from itself."""
 
 UNTRAINED = (BASE, BASE_ITSELF)
+STYLES: Final = "distinct_styles"
+"""The metric that is a count; all others are shares."""
 STRATA: Final = {
     "never": "Never",
     "rarely": "Up to 1/8 of samples",

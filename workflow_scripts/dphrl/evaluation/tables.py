@@ -21,6 +21,7 @@ from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.frontier import frontier_table, paths
 from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.methods import label
+from dphrl.evaluation.names import STYLES
 from dphrl.evaluation.paired import compared
 from dphrl.evaluation.rarefied import rarefaction
 from dphrl.evaluation.sentences import five_lines, further
@@ -130,7 +131,7 @@ def headline(study: Study) -> pl.DataFrame:
         proportions = policy.proportions(study.config.k)
         rows += _rows(policy, np.hstack(list(proportions.values())), proportions)
         if policy.key.dataset in styled:
-            rows += _rows(policy, policy.column("distinct_styles"), ["distinct_styles"], proportion=False)
+            rows += _rows(policy, policy.column(STYLES), [STYLES], proportion=False)
         rows += _constants(policy)
     return SCHEMAS["headline"].frame(rows)
 

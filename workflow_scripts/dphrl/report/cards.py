@@ -10,6 +10,7 @@ import polars as pl
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
 from dphrl.evaluation.methods import label
+from dphrl.evaluation.names import STYLES
 from dphrl.report.headline import headline_markdown, metric_name
 from dphrl.report.render import TEMPLATES
 from dphrl.report.text_tables import Table, markdown, markdown_table
@@ -79,7 +80,7 @@ def card(
         pef=sizes.get("pef", 0),
         exp=sizes.get("exp", 0),
         datasets=_datasets(run),
-        styles="distinct_styles" in own["metric"],
+        styles=STYLES in own["metric"],
         results=headline_markdown(pl.concat([run.headline.filter(method=BASE.method), own])),
         config=shown,
         config_digest=hashlib.sha256(shown.encode()).hexdigest(),
@@ -92,7 +93,7 @@ def _results(own: pl.DataFrame, run: Run) -> Iterator[EvalResult]:
     """The values of a policy for the metadata, in per cent where they are shares."""
     for row in own.iter_rows(named=True):
         name, metric = row["dataset"], row["metric"]
-        scale = 1.0 if metric == "distinct_styles" else 100.0
+        scale = 1.0 if metric == STYLES else 100.0
         value, low, high = (round(scale * row[key], 2) for key in ("value", "low", "high"))
         yield EvalResult(
             task_type="text-generation",

@@ -8,11 +8,11 @@ import polars as pl
 
 from dphrl import text as numbers
 from dphrl.evaluation.methods import in_order, label
+from dphrl.evaluation.names import STYLES
 from dphrl.report.text_tables import Cell, Table, markdown, markdown_table
 
-_STYLES: Final = "distinct_styles"
 _WORDS: Final = {
-    _STYLES: "styles",
+    STYLES: "styles",
     "constants": "right constants",
     "accuracy_bought": "accuracy bought",
     "accuracy_bought_split": "accuracy bought with split draws",
@@ -21,7 +21,7 @@ _EXPLAINED: Final = {
     "greedy": "per cent of the questions that the most likely response solves",
     "mean@": "per cent of the samples that are right",
     "pass@": "per cent of the questions that at least one of k samples solves",
-    _STYLES: "different styles among all samples of a question, on average",
+    STYLES: "different styles among all samples of a question, on average",
     "constants": "per cent of the right samples that read no table, and are right by chance",
 }
 NO_INTERVAL: Final = "no interval: all questions agree"
@@ -50,7 +50,7 @@ _POLICY, _INTERVAL = ("method", "seed", "step"), ("value", "low", "high")
 
 
 def _cell(metric: str, value: float, *ends: float) -> Cell:
-    return value_text(metric, value), numbers.interval(ends, numbers.count if metric == _STYLES else numbers.percent)
+    return value_text(metric, value), numbers.interval(ends, numbers.count if metric == STYLES else numbers.percent)
 
 
 def training(seed: int, step: int) -> str:
@@ -65,12 +65,12 @@ def in_words(metric: str) -> str:
 
 def value_text(metric: str, value: float) -> str:
     """A value as text: of proportions in per cent, of counts as it is."""
-    return (numbers.count if metric == _STYLES else numbers.percent)(value)
+    return (numbers.count if metric == STYLES else numbers.percent)(value)
 
 
 def difference_text(metric: str, value: float | None) -> str:
     """A difference as text: of proportions in points, of counts as it is; "-" for none."""
-    return "-" if value is None else (numbers.change if metric == _STYLES else numbers.points)(value)
+    return "-" if value is None else (numbers.change if metric == STYLES else numbers.points)(value)
 
 
 def interval_text(row: Mapping[str, Any]) -> str:
@@ -78,7 +78,7 @@ def interval_text(row: Mapping[str, Any]) -> str:
     value = difference_text(row["metric"], row["difference"])
     if row["low"] is None:
         return f"{value} {NO_INTERVAL}"
-    text = numbers.change if row["metric"] == _STYLES else numbers.points
+    text = numbers.change if row["metric"] == STYLES else numbers.points
     return f"{value} {numbers.interval((row['low'], row['high']), text)}"
 
 
