@@ -1,11 +1,5 @@
 # The division of the training set into D_pef and D_exp: by the pre-samples, then by one refinement sample.
 DIVIDING = [] if CONFIG.partition.given else PRESAMPLES
-# What the methods need, checked before the first training.
-NEEDS = {
-    name: {"rehearses": method.rehearse if method.rehearses else None, "explores": method.rollout_on == "exp"}
-    for name, method in CONFIG.methods.items()
-    if not CONFIG.partition.allow_empty
-}
 
 
 rule find_candidates:
@@ -50,7 +44,6 @@ rule refine:
     params:
         code=code("refine.py", schemas=["partition"]),
         on_reject=block(slices.partition, "on_reject"),
-        needs=not_compared(NEEDS),
     message:
         "writing the final partition of draw {wildcards.draw}"
     script:

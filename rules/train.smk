@@ -1,5 +1,11 @@
 # Training: a chain of segments for each method and seed. Each starts from the end of the one before.
 PROBED = PRESAMPLES if CONFIG.train.probe.prompts else []
+# The questions that each method needs. They are no param of the partition: the cache between runs would compare them
+# for the stored responses, which runs with other methods share.
+NEEDS = {
+    name: dict(rehearses=method.rehearse if method.rehearses else None, explores=method.rollout_on == "exp")
+    for name, method in CONFIG.methods.items()
+}
 
 
 rule train_segment:
@@ -57,6 +63,8 @@ rule train_segment:
         seed=lambda wildcards: int(wildcards.seed),
         steps=LAYOUT.first_and_last_step,
         database_digest=LAYOUT.database_digest,
+        # The first training refuses what any of them lacks.
+        needs=not_compared(lambda w: {w.method: NEEDS[w.method]} if CONFIG.partition.allow_empty else NEEDS),
         # With train.keep_state newest the job first removes the states and the unevaluated policies before its first
         # step, manifests and folders. Snakemake's temp() would remove them too early (decisions/training-state.md).
         superseded=not_compared(LAYOUT.superseded_before),

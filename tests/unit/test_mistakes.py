@@ -70,34 +70,34 @@ def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None:
     more = "5 or more: 1, 4 or more: 1, 3 or more: 2, 2 or more: 2, 1 or more: 2"
     assert thresholds(divided.lazy()) == more
     with pytest.raises(NothingToTrainError) as caught:
-        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="pef", explores=True)
+        require_questions(divided.lazy(), "dph_f", rehearses="pef", explores=True)
     message = str(caught.value)
-    said = "demo-dph_f-s1 cannot start. D_pef is empty. Lower partition.pef_min_correct"
+    said = "dph_f cannot start. D_pef is empty. Lower partition.pef_min_correct"
     assert message.startswith(f"0 near-perfect (D_pef), 3 exploration (D_exp), 0 dropped: {said}")
-    require_questions(divided.lazy(), "demo-grpo-s1", rehearses=None, explores=False)
+    require_questions(divided.lazy(), "grpo", rehearses=None, explores=False)
     assert f"before refinement: {more}" in message
 
 
 def test_without_any_right_sample_no_threshold_is_proposed() -> None:
     divided = candidates(gold("a"), verdicts({"a": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
     with pytest.raises(NothingToTrainError, match="No training question has a right sample"):
-        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="pef", explores=True)
+        require_questions(divided.lazy(), "dph_f", rehearses="pef", explores=True)
 
 
 def test_an_empty_d_exp_stops_what_explores_it() -> None:
     divided = candidates(gold("ab"), verdicts({"a": 8, "b": 8}, 8), 8, PartitionConfig(pef_min_correct=6))
     with pytest.raises(NothingToTrainError, match=r"D_exp is empty\. Raise partition\.pef_min_correct"):
-        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="pef", explores=True)
-    require_questions(divided.lazy(), "demo-rkl-s1", rehearses=None, explores=False)
+        require_questions(divided.lazy(), "dph_f", rehearses="pef", explores=True)
+    require_questions(divided.lazy(), "rkl", rehearses=None, explores=False)
 
 
 def test_a_training_without_a_question_on_the_boundary_stops_with_the_counts() -> None:
     divided = candidates(gold("abc"), verdicts({"a": 8, "b": 8, "c": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
-    require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="right", explores=True)
+    require_questions(divided.lazy(), "dph_f", rehearses="right", explores=True)
     with pytest.raises(NothingToTrainError, match=r"one of rehearse: boundary\. Questions by right .*: all 8: 2"):
-        require_questions(divided.lazy(), "demo-dph_f-s1", rehearses="boundary", explores=True)
+        require_questions(divided.lazy(), "dph_f", rehearses="boundary", explores=True)
     some = candidates(gold("ab"), verdicts({"a": 3, "b": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
-    require_questions(some.lazy(), "demo-dph_f-s1", rehearses="boundary", explores=True)
+    require_questions(some.lazy(), "dph_f", rehearses="boundary", explores=True)
 
 
 def test_samples_without_answers_stop_a_run_before_its_partition() -> None:
@@ -110,9 +110,9 @@ def test_samples_without_answers_stop_a_run_before_its_partition() -> None:
 def test_nothing_is_trained_where_all_questions_are_dropped() -> None:
     rules = PartitionConfig(pef_min_correct=6, drop_all_wrong=True)
     divided = candidates(gold("ab"), verdicts({"a": 0, "b": 0}, 8), 8, rules)
-    message = r"0 near-perfect \(D_pef\), 0 exploration \(D_exp\), 2 dropped: demo-grpo-s1 cannot start"
+    message = r"0 near-perfect \(D_pef\), 0 exploration \(D_exp\), 2 dropped: grpo cannot start"
     with pytest.raises(NothingToTrainError, match=message):
-        require_questions(divided.lazy(), "demo-grpo-s1", rehearses=None, explores=False)
+        require_questions(divided.lazy(), "grpo", rehearses=None, explores=False)
 
 
 SCORER = """
@@ -262,10 +262,11 @@ def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> Non
     assert len(_online_prompts(segment_job(tmp_path, {"rollout_on": "all"}, prompts_per_step=3))) == 3
 
 
-def test_a_training_that_rehearses_an_empty_d_pef_is_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
-    job = segment_job(tmp_path, {"rollout_on": "exp", "divergence": "forward_kl"})
-    with pytest.raises(NothingToTrainError, match=r"mine-dph_f-s1 cannot start\. D_pef is empty"):
-        train_segment(job.model_copy(update={"reference": "responses.safetensors"}))
+def test_a_run_with_a_method_that_rehearses_an_empty_d_pef_stops_before_a_model_is_loaded(tmp_path: Path) -> None:
+    needs = {"grpo": {"rehearses": None, "explores": False}, "dph_f": {"rehearses": "pef", "explores": True}}
+    job = segment_job(tmp_path, {"rollout_on": "all"})
+    with pytest.raises(NothingToTrainError, match=r"dph_f cannot start\. D_pef is empty"):
+        train_segment(job.model_copy(update={"needs": needs}))
 
 
 def test_ctrl_c_ends_a_command_with_one_line(tmp_path: Path) -> None:

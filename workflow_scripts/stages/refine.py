@@ -5,7 +5,7 @@ from script import snakemake, stage
 
 from dphrl.config.blocks.training import PartitionConfig
 from dphrl.data.partition import refine
-from dphrl.data.partition_counts import require_questions, sizes
+from dphrl.data.partition_counts import sizes
 from dphrl.store.parquet import by_prompts
 
 with stage("on_reject") as job:
@@ -14,7 +14,4 @@ with stage("on_reject") as job:
     verdicts = job.scan("verdicts", snakemake.input.verdicts)
     parts = (refine(divided, judged, config) for divided, judged in by_prompts(candidates, verdicts))
     job.write(parts, "partition", snakemake.output.partition)
-    settled = pl.scan_parquet(snakemake.output.partition, glob=False)
-    for method, needs in snakemake.params.needs.items():
-        require_questions(settled, method, **needs)
-    job.note = sizes(settled)
+    job.note = sizes(pl.scan_parquet(snakemake.output.partition, glob=False))

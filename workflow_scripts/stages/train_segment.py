@@ -9,7 +9,7 @@ from dphrl.store.manifest import remove_folders
 from dphrl.training.job import SegmentJob, train_segment
 
 FOLDERS = ("policy", "base", "state")
-SETTINGS = ("hardware", "seed", "databases", "workers", "trackers", "tracking", "training", "lines")
+SETTINGS = ("hardware", "seed", "databases", "workers", "trackers", "tracking", "training", "needs", "lines")
 BLOCKS = ("train", "method", "engine", "task", "scorer", "thoughts")
 with stage(*BLOCKS, "ranks", libraries=["torch", "transformers", "deepspeed", "vllm"]) as job:
     inputs, output, params = snakemake.input, snakemake.output, snakemake.params

@@ -79,7 +79,7 @@ def require_questions(partition: pl.LazyFrame, training: str, *, rehearses: Rehe
     """Raise `NothingToTrainError` if a training has no question.
 
     Args:
-        training: its name, for the message.
+        training: its name or its method, for the message.
         rehearses: the questions whose stored responses it needs; None for a method without rehearsal.
         explores: whether its rollouts are on D_exp alone; else they are on both.
     """

@@ -78,6 +78,7 @@ class SegmentJob(RankJob):
         policy_out, state_out: folders of the policy and state after it.
         trackers, tracking: names of the trackers that get metrics while it runs, and the folder for their files.
         lines: file that gets a line of JSON with metrics, speed and some rollouts after each step.
+        needs: of each training that must be able to start, the arguments of `require_questions`.
         training: name of the run and the training for the trackers, which may keep several runs.
     """
 
@@ -101,6 +102,7 @@ class SegmentJob(RankJob):
     policy_out: str
     state_out: str
     training: str
+    needs: dict[str, dict[str, Any]] = {}
     metrics: Sequence[str] = ()
     presamples: Sequence[str] = ()
     base: str | None = None
@@ -127,16 +129,15 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
 
     Raises:
         RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
-        NothingToTrainError: the method has no question to roll out or to rehearse.
+        NothingToTrainError: a method in `needs` has no question to roll out or to rehearse.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
     if ends(_metrics(job), job.train.stop.coverage_below):
         again = {"policy": (job.policy, job.policy_out), "state": (str(job.state), job.state_out)}
         digests = {name: repeat_folder(*map(Path, folders)) for name, folders in again.items()}
         return Trained(SCHEMAS["metrics"].frame(), SCHEMAS["probes"].frame(), [], digests)
-    rehearses, explores = job.method.rehearse if job.reference else None, job.method.rollout_on == "exp"
-    divided = pl.scan_parquet(job.partition, glob=False)
-    require_questions(divided, job.training, rehearses=rehearses, explores=explores)
+    for name, needs in job.needs.items():
+        require_questions(pl.scan_parquet(job.partition, glob=False), name, **needs)
     ranks, outputs = job.hardware.ranks, (replacing_folder(Path(job.policy_out)), replacing_folder(Path(job.state_out)))
     with outputs[0] as policy, outputs[1] as state:
         workers = min(job.workers, cores_of_rank(ranks, nodes.number))

@@ -20,7 +20,7 @@ class PartitionConfig(Block):
     allow_empty: bool = Field(
         False,
         description="Go on where no answer was found in most pre-samples, or where a method has no question to roll "
-        "out or to rehearse. Else the run stops at the partition, before anything is trained.",
+        "out or to rehearse. Else the run stops before anything is trained.",
     )
     given: dict[Literal["pef", "exp"], str] = Field(
         {},
