@@ -161,8 +161,8 @@ def test_a_configuration_that_cannot_be_read_is_named(
     file = tmp_path / ("my.yaml" if text else "presample")
     if text:
         file.write_text(text)
-    command = ["snakemake", "--cores", "2", "--configfile", str(tmp_path / "good.yaml"), str(file), "--dry-run"]
-    monkeypatch.setattr(sys, "argv", command)
+    command = ["snakemake", "--cores", "2", "--configfile", str(tmp_path / "good.yaml"), str(file)]
+    monkeypatch.setattr(sys, "argv", [*command, "--config", "run=mine", "--dry-run"])
     shown = Run(capsys, dryrun=True).show(LogEvent.ERROR, "Traceback ...", exception="FileNotFoundError")
     assert str(file) in shown
     assert named in shown

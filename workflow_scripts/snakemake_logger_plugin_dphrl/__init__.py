@@ -43,7 +43,8 @@ class LogHandler(LogHandlerBase):
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        parser = argparse.ArgumentParser(add_help=False)
+        # Without abbreviations: Snakemake's --config begins like this option.
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--configfile", "--configfiles", nargs="+", action="extend", default=[], type=Path)
         # Before Snakemake changes the folder.
         self._configuration = [path.absolute() for path in parser.parse_known_args()[0].configfile]
