@@ -75,22 +75,22 @@ class Both(NamedTuple):
 
 
 def collect(runs: list[Path], out: Path, counts_of: Callable[[Path], Iterator[pl.DataFrame]], order: list[str]) -> None:
-    """Write the counts of all policies of the runs; counts of other runs in the file stay.
+    """Add the counts of all policies of the runs; what the file has of them stays as it is.
 
     Args:
         counts_of: the tables of a run.
-        order: columns that the rows are sorted by.
+        order: columns that name a row, and that the rows are sorted by.
 
     Raises:
         SystemExit: a folder has no evaluated policy; the file is as it was.
     """
-    parts = [pl.read_parquet(out).filter(~pl.col("run").is_in([run.name for run in runs]))] if out.exists() else []
+    parts = [pl.read_parquet(out)] if out.exists() else []
     for run in runs:
         counts = list(counts_of(run))
         if not counts:
             sys.exit(f"{run}: no policy is evaluated in this folder. Name a finished run, such as results/demo-full")
         parts += counts
-    pl.concat(parts).sort(order).write_parquet(out, compression_level=19)
+    pl.concat(parts).unique(order, keep="first").sort(order).write_parquet(out, compression_level=19)
 
 
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
