@@ -110,6 +110,7 @@ def first_segment(folder: Path, dtype: str = "float32", **changes: Any) -> Segme
         state_out="",
         label="test",
         training="grpo-s1",
+        needs={},
         presamples=[str(folder / "presamples.parquet")],
         reference=str(folder / "responses.safetensors"),
         scorer_file=str(folder / "scorer.py"),

@@ -253,7 +253,7 @@ def segment_job(folder: Path, method: dict[str, Any], **train: Any) -> SegmentJo
     blocks: dict[str, Any] = {"method": method, "train": {"mini_batches": 1, **train}, "engine": {}, "hardware": {}}
     steps = {"seed": 1, "first": 1, "last": 1, "task": "math", "scorer": {}, "thoughts": {}}
     files = {name: str(path) for name, path in paths.items()} | dict.fromkeys(("policy", "policy_out", "state_out"), "")
-    return SegmentJob(**blocks, **steps, **files, training="mine-dph_f-s1", label="")
+    return SegmentJob(**blocks, **steps, **files, training="mine-dph_f-s1", needs={}, label="")
 
 
 def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> None:

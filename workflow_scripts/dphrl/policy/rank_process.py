@@ -1,7 +1,7 @@
 """The program of one rank: `python -m dphrl.policy.rank_process MODULE CLASS JOB ANSWER`.
 
 It does the job in the file JOB, which is a `RankJob` of this class; rank 0 writes its answer to the file ANSWER. A rank
-that fails writes what it raised to raised-<rank>.txt next to it.
+that fails puts what it raised into the store of its parent, which a full disk leaves intact.
 """
 
 import json
@@ -13,6 +13,8 @@ from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
+
+from torch.distributed import TCPStore
 
 from dphrl.machine.cause import described
 from dphrl.machine.private import private_temporary_folder
@@ -37,8 +39,8 @@ def main(module: str, kind: str, job: str, answer: str) -> NoReturn:
         status = 0
     except BaseException as error:
         traceback.print_exc()
-        raised = Path(answer).with_name(f"raised-{os.environ['RANK']}.txt")
-        raised.write_text(f"rank {os.environ['RANK']}: {described(error)}", encoding="utf-8")
+        store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+        store.set(f"raised-{os.environ['RANK']}", f"rank {os.environ['RANK']}: {described(error)}")
         status = 1
     sys.stdout.flush()
     # Shutting an engine down takes seconds, and a process group might wait for ranks that are gone.

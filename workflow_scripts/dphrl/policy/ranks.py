@@ -102,8 +102,8 @@ def run_on_ranks(job: RankJob, ranks: int, folder: Path, nodes: Nodes = ONE_NODE
         try:
             run_ranks(ranks, [*program, str(question), str(answer)], nodes)
         except RankError as error:
-            raised = [file.read_text(encoding="utf-8") for file in sorted(Path(temporary).glob("raised-*.txt"))]
-            raise RankError("\n".join([f"{job.label}: {error}. {job.after_failure}", *raised])) from None
+            ended, *raised = error.args
+            raise RankError("\n".join([f"{job.label}: {ended}. {job.after_failure}", *raised])) from None
         return json.loads(answer.read_text(encoding="utf-8"))
 
 
@@ -118,7 +118,8 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
         nodes: the machines that the ranks are spread over.
 
     Raises:
-        RankError: a rank failed (the message says which and how); with several nodes, the launcher failed.
+        RankError: a rank failed; with several nodes, the launcher failed. Its arguments say how each process ended, and
+            what each rank raised.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
     per_node, rest = divmod(ranks, nodes.number)
@@ -162,7 +163,8 @@ def run_ranks(ranks: int, arguments: Sequence[str], nodes: Nodes = ONE_NODE) -> 
             started.wait()
     if any(statuses):
         ends = zip(processes, statuses, strict=True)
-        raise RankError(", ".join(f"{name} {_describe(status)}" for name, status in ends if status))
+        raised = [store.get(name).decode() for n in range(ranks) if store.check([name := f"raised-{n}"])]
+        raise RankError(", ".join(f"{name} {_describe(status)}" for name, status in ends if status), *raised)
 
 
 def threads_of_rank(ranks: int) -> int:

@@ -102,7 +102,7 @@ class SegmentJob(RankJob):
     policy_out: str
     state_out: str
     training: str
-    needs: dict[str, dict[str, Any]] = {}
+    needs: dict[str, dict[str, Any]]
     metrics: Sequence[str] = ()
     presamples: Sequence[str] = ()
     base: str | None = None
