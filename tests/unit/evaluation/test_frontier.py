@@ -20,7 +20,7 @@ from dphrl.evaluation.frontier import (
     paths,
     split_pass_at_k,
 )
-from dphrl.evaluation.methods import label
+from dphrl.report.methods import label
 
 BASE = (0.0, 1.0)
 COUNTS = Path(__file__).resolve().parents[3] / "docs/worked-example/counts.parquet"

@@ -1,4 +1,4 @@
-"""A policy against the base: questions kept, lost and gained, the k where coverage crosses.
+"""A policy against the base: questions kept, lost and gained.
 
 A prompt is solved with the probability that k samples hold a right one, without bias from all n (`pass_at_k`). The
 draws of the base and of a policy are independent, so that the chance that both solve a prompt is the product
@@ -97,43 +97,3 @@ def _rates(solved_by_k: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
     ends = np.stack(solved.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
     numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
     return ((*solved.key, *row) for row in zip(solved_by_k, *ends, *numbers, strict=True))
-
-
-# Above this k the curves are compared at steps of about 5 %.
-_EVERY_K = 64
-_STEP = 1.05
-_TOLERANCE = 1e-9
-
-
-def crossing(study: Study) -> pl.DataFrame:
-    """The smallest k at which pass@k of a policy is below the base's; null if there is none up to `up_to`.
-
-    `low`: first k whose interval of the difference contains negative values. `high`: first k whose interval is
-    entirely negative. A null `high`: the policy may not cross up to `up_to`. A null `low`: it does not cross. k = 1:
-    the policy is below from the start.
-
-    Returns:
-        The table "crossing".
-    """
-    rows: list[tuple[object, ...]] = []
-    last = study.last_steps()
-    bases = bases_of(last)
-    for policy in last.policies:
-        base = bases[policy.key.dataset]
-        if policy is not base:
-            k = compared_k(min(base.n, policy.n))
-            intervals = policy.ratio(policy.pass_at(k) - base.pass_at(k), proportion=False)
-            rows.append((*policy.key, *(_first_below(curve, k) for curve in intervals), k[-1]))
-    return SCHEMAS["crossing"].frame(rows)
-
-
-def compared_k(most: int) -> list[int]:
-    """The k from 1 to `most` at which curves are compared: all up to 64, then steps of about 5 %."""
-    steps = int(np.ceil(np.log(max(most / _EVERY_K, 1.0)) / np.log(_STEP))) + 1
-    above = np.geomspace(_EVERY_K, most, steps).round().astype(int).tolist() if most > _EVERY_K else []
-    return sorted({*range(1, min(most, _EVERY_K) + 1), *above})
-
-
-def _first_below(curve: Floats, k: list[int]) -> int | None:
-    below = np.flatnonzero(curve < -_TOLERANCE)
-    return k[below[0]] if below.size else None
