@@ -36,23 +36,13 @@ def keep_explore(study: Study) -> pl.DataFrame:
     lost), explore = gained / (gained + neither). ndr = gained / (kept + gained), the net discovery rate of
     arXiv 2507.14843. A rate over no prompts is null. gained - lost = sum t - sum b, and kept + gained = sum t.
 
-    The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_numerators`.
+    The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_by_k`.
     """
     rows: list[tuple[object, ...]] = []
-    for solved_by_k in _by_policy(study, sorted(study.config.k)):
-        if solved_by_k:
-            rows += _rates(solved_by_k)
+    for solved in solved_by_k(study, sorted(study.config.k)):
+        if solved:
+            rows += _rates(solved)
     return SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
-
-
-def solved_numerators(study: Study, k: int) -> Iterator[Solved]:
-    """Compare the base with every other policy of k samples or more, and with itself if it drew 2 k samples.
-
-    The base itself is compared over all pairs of disjoint draws of k of its n samples. With q_m = C(n-c, m) / C(n, m),
-    both draws solve a prompt with probability 1 - 2 q_k + q_2k, only the second with q_k - q_2k.
-    """
-    for solved_by_k in _by_policy(study, [k]):
-        yield from solved_by_k.values()
 
 
 def bases_of(study: Study) -> dict[str, Policy]:
@@ -69,8 +59,13 @@ def bases_of(study: Study) -> dict[str, Policy]:
     return bases
 
 
-def _by_policy(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
-    """For each policy, the members of `ks` at which it compares with the base."""
+def solved_by_k(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
+    """Compare the base with each policy at the members of `ks` up to the samples of both.
+
+    The base is compared with itself, for k up to n / 2, over all pairs of disjoint draws of k of its n samples. With
+    q_m = C(n-c, m) / C(n, m), both draws solve a prompt with probability 1 - 2 q_k + q_2k, only the second with
+    q_k - q_2k.
+    """
     bases = bases_of(study)
     for policy in study.policies:
         base, key = bases[policy.key.dataset], policy.key
@@ -85,15 +80,15 @@ def _by_policy(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
         yield {k: Solved(key, policy, *arrays) for k, *arrays in parts}
 
 
-def _rates(solved_by_k: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
+def _rates(solved: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
     """The rows of a policy, one for each k."""
-    solved = next(iter(solved_by_k.values()))
+    first = next(iter(solved.values()))
     base, both, gained = (
-        np.stack([getattr(part, name) for part in solved_by_k.values()], axis=1) for name in ("base", "both", "gained")
+        np.stack([getattr(part, name) for part in solved.values()], axis=1) for name in ("base", "both", "gained")
     )
     lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
     above = np.hstack([both, gained, gained])
     below = np.hstack([both + lost, gained + neither, both + gained])
-    ends = np.stack(solved.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
+    ends = np.stack(first.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
     numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
-    return ((*solved.key, *row) for row in zip(solved_by_k, *ends, *numbers, strict=True))
+    return ((*first.key, *row) for row in zip(solved, *ends, *numbers, strict=True))

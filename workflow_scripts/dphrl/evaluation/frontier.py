@@ -216,7 +216,10 @@ def frontier(path: ArrayLike) -> Floats:
     corners: list[tuple[float, float]] = []
     for x, y in sorted(map(tuple, np.asarray(path, dtype=np.float64).tolist())):
         # A corner at or below the line from the one before it to this point is none.
-        while len(corners) > 1 and _turns_left(corners[-2], corners[-1], (x, y)):
+        while len(corners) > 1:
+            (x0, y0), (x1, y1) = corners[-2:]
+            if (x1 - x0) * (y - y0) < (y1 - y0) * (x - x0):
+                break
             corners.pop()
         if corners and corners[-1][1] <= y:
             corners.pop()
@@ -249,9 +252,3 @@ def split_pass_at_k(policy: Counts, base: Counts, k: int, of_base: int) -> Float
         if draws:
             failed *= 1.0 - np.asarray(pass_at_k(n, c, draws))
     return 1.0 - failed
-
-
-def _turns_left(first: Sequence[float], middle: Sequence[float], last: Sequence[float]) -> bool:
-    """Whether the way from the first over the middle to the last point does not turn right."""
-    (x0, y0), (x1, y1), (x2, y2) = first, middle, last
-    return (x1 - x0) * (y2 - y0) - (y1 - y0) * (x2 - x0) >= 0.0

@@ -1,4 +1,4 @@
-"""Names of policies and metrics, and the k of arXiv 2509.07430; this module imports no estimator."""
+"""Names of policies and metrics; this module imports no estimator."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -14,11 +14,6 @@ STRATA: Final = ("never", "rarely", "sometimes", "mostly")
 """How often the base solves a question: no sample is right, up to 1/8, up to 1/2, more."""
 AGAINST_ITSELF: Final = tuple(f"{name}@" for name in ("keep", "explore", *STRATA))
 """Metrics of questions that the base's samples choose: they are compared with `base_itself`."""
-
-
-def published_k(dataset: str) -> int:
-    """The k of the paper's pass@k on a dataset."""
-    return {"aime24": 64, "aime25": 64, "amc23": 16}.get(dataset, 8)
 
 
 def numbered(metrics: Iterable[str], start: str) -> list[int]:
