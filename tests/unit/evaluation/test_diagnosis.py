@@ -10,7 +10,7 @@ import pytest
 from dphrl.evaluation import diagnosis as rule
 from dphrl.evaluation.chosen import look_chosen
 from dphrl.evaluation.diagnosis import decide, diagnosis_k, hotter, together
-from dphrl.evaluation.exchange import counts, exchanged
+from dphrl.evaluation.exchange import exchanged
 from dphrl.evaluation.paired import compared
 from dphrl.evaluation.study import Policy, PolicyKey
 from dphrl.report.sentences import five_lines, variety_sentence
@@ -162,7 +162,7 @@ def test_falls_by_chance_by_enumeration():
             before = np.mean([any(place in places for place in drawn) for drawn in combinations(range(4), k)])
             fell.append(before - float(bool({4, 5} & {*places})) > 0.5)
         falls.append(np.mean(fell))
-    found = exchanged(counts(policy(base, 4)), counts(policy(tuned, 2))[None], k, None)
+    found = exchanged(policy(base, 4).counts, policy(tuned, 2).counts[None], k, None)
     assert found.fallen.value == pytest.approx(np.mean(falls))
     # pass@4 - pass@2 of the question with 2 of 4 samples right: 1 - 5/6.
     assert (found.lost, found.chance) == (0.0, pytest.approx(1 / 6))

@@ -48,14 +48,12 @@ def keep_explore(study: Study) -> pl.DataFrame:
 def bases_of(study: Study) -> dict[str, Policy]:
     """The base on each dataset. Raises `ValueError` for a dataset without evaluation of the base, or with several."""
     bases: dict[str, Policy] = {}
-    for policy in study.policies:
-        key = policy.key
-        if key.method == BASE:
-            if key.dataset in bases:
-                raise ValueError(f"dataset {key.dataset!r} has several evaluations of the base; give one")
-            bases[key.dataset] = policy
-        elif key.dataset not in bases:
-            raise ValueError(f"dataset {key.dataset!r} has no evaluation of the base policy; evaluate it first")
+    for dataset, (base, *others) in study.by_dataset().items():
+        if base.key.method != BASE:
+            raise ValueError(f"dataset {dataset!r} has no evaluation of the base policy; evaluate it first")
+        if others and others[0].key.method == BASE:
+            raise ValueError(f"dataset {dataset!r} has several evaluations of the base; give one")
+        bases[dataset] = base
     return bases
 
 

@@ -104,7 +104,7 @@ def _bought(study: Study, followed: Sequence[Paths]) -> Iterator[dict[str, objec
                     sides = (method, ours[:, 0]), (other, theirs[:, 0])
                     estimate = of_draws(ours, theirs, found.questions)
                     row = _row(found.dataset, metric, *sides, estimate, [found.questions])
-                    yield {"level": found.level or "", **row}
+                    yield {"level": found.level, **row}
 
 
 def _measure(last: Study) -> dict[str, dict[str, _Metric]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dphrl.evaluation.chosen import choice_explains
 from dphrl.evaluation.estimator import class_counts, pass_at_k, rarefied
-from dphrl.evaluation.exchange import Exchange, counts, exchanged
+from dphrl.evaluation.exchange import Exchange, exchanged
 from dphrl.evaluation.interval import Floats, holm
 from dphrl.evaluation.paired import LEVEL, Compared, binomial, compared, needed
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS, SIZES
@@ -214,7 +214,7 @@ def decide(
         explained,
         rest,
         _tipping(coverage, k),
-        exchanged(counts(base), np.stack([counts(policy) for policy in trainings]), k, clusters),
+        exchanged(base.counts, np.stack([policy.counts for policy in trainings]), k, clusters),
         tuple((after.mean(axis=1) - solved.mean()).tolist()) if len(after) > 1 else (),
         guesses,
         unanswered,
@@ -260,8 +260,8 @@ def hotter(diagnosis: Diagnosis, base: Policy, drawn: Mapping[str, Sequence[Poli
     k, margin = diagnosis.k, diagnosis.margin
     enough = np.min([policy.sizes for trainings in drawn.values() for policy in trainings], axis=0) >= k
     clusters = None if base.clusters is None else base.clusters[enough]
-    of_base = counts(base)[:, enough]
-    tried = np.stack([[counts(policy)[:, enough] for policy in trainings] for trainings in drawn.values()])
+    of_base = base.counts[:, enough]
+    tried = np.stack([[policy.counts[:, enough] for policy in trainings] for trainings in drawn.values()])
     solved = np.asarray(pass_at_k(tried[:, :, 0], tried[:, :, 1], k))
     unit = np.arange(int(enough.sum())) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     units = int(unit.max()) + 1
@@ -332,7 +332,7 @@ def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tupl
     """
     accuracy = float(base.solve_rates.mean())
     theta = float(right.mean()) / accuracy if accuracy else 1.0
-    n, c, place = base.counts
+    n, c, place = base.pairs
     solved = np.hstack(
         [np.zeros((len(n), 1)), np.asarray(pass_at_k(n[:, None], c[:, None], np.arange(1, k + 1)[None]))]
     )

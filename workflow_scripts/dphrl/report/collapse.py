@@ -34,10 +34,10 @@ def collapse(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyTyp
     rows: list[tuple[object, ...]] = []
     at_each: list[tuple[object, ...]] = []
     last = study.last_steps()
-    for dataset in dict.fromkeys(policy.key.dataset for policy in last.policies):
-        here = replace(last, policies=[policy for policy in last.policies if policy.key.dataset == dataset])
-        base, *others = here.policies
-        kinds, k = kinds_of(here), diagnosis_k(np.min([policy.sizes for policy in here.policies], axis=0))
+    for dataset, policies in last.by_dataset().items():
+        base, *others = policies
+        kinds = kinds_of(replace(last, policies=policies))
+        k = diagnosis_k(np.min([policy.sizes for policy in policies], axis=0))
         chosen = look_chosen(base.sizes, base.right)
         diagnoses: list[Diagnosis] = []
         for method in dict.fromkeys(policy.key.method for policy in others):
