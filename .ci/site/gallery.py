@@ -14,6 +14,7 @@ from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import tabulate
 from dphrl.report import figures
+from dphrl.report.collapse import collapse
 from dphrl.report.page import render_page
 from dphrl.store.catalogue import SCHEMAS
 
@@ -47,7 +48,8 @@ def _report(counts: Path) -> str:
         distinct_styles=pl.lit(0, pl.Int32),
     )
     evaluate = EvaluateConfig(datasets=(DATASET,), k=(1, 2, 4, 8, 16), against=("base", "grpo"))
-    tables = tabulate(Study.from_evaluations(evaluations, evaluate, seed=1))
+    study = Study.from_evaluations(evaluations, evaluate, seed=1)
+    tables = tabulate(study) | collapse(study)
     questions = evaluations["prompt_id"].n_unique()
     columns = dict.fromkeys(SCHEMAS["datasets"].columns, 0)
     counted = columns | {"dataset": DATASET, "rows": questions, "prompts": questions, "kept": questions}

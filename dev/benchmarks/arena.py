@@ -18,8 +18,8 @@ from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, Paths, paths
 from dphrl.evaluation.interval import of_draws, permutation_p
-from dphrl.evaluation.methods import in_order, label
 from dphrl.evaluation.study import Study
+from dphrl.report.methods import in_order, label
 from dphrl.report.page_tables import where_lost
 from dphrl.report.text_tables import markdown_table
 from dphrl.store.parquet import read_table

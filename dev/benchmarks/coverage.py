@@ -22,7 +22,7 @@ from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.frontier import bought_by_draw, means_and_covered, of_trainings
 from dphrl.evaluation.interval import Questions, difference, of_draws, ratio
-from dphrl.evaluation.methods import label
+from dphrl.report.methods import label
 
 COUNTS = Path(__file__).parents[2] / "docs/worked-example/counts.parquet"
 TRAININGS, MARGIN, RUNS = (3, 5, 8, 16), 0.05, 2000

@@ -32,6 +32,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dphrl.diagnose.guesses import guessed
+from dphrl.evaluation.chosen import look_chosen
 from dphrl.evaluation.diagnosis import (
     CHOSEN,
     EXIT,
@@ -44,7 +46,6 @@ from dphrl.evaluation.diagnosis import (
     together,
     varied,
 )
-from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.per_prompt import skeleton
 from dphrl.evaluation.study import Policy, PolicyKey
 

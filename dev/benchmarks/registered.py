@@ -24,8 +24,8 @@ from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.estimator import pass_at_k
 from dphrl.evaluation.frontier import drawn_again, of_trainings
 from dphrl.evaluation.interval import Estimate, Questions, difference, holm, of_draws, permutation_p
-from dphrl.evaluation.methods import label
 from dphrl.evaluation.study import Study
+from dphrl.report.methods import label
 from dphrl.store.parquet import read_table
 from dphrl.store.policy_names import PolicyName
 from dphrl.toy.questions import RADII

@@ -15,8 +15,8 @@ import polars as pl
 from registered import Counts, Floats, N
 
 from dphrl.evaluation.estimator import pass_at_k
-from dphrl.evaluation.methods import METHODS
 from dphrl.report.figures import theme, to_svg
+from dphrl.report.methods import METHODS
 
 RUN, LEVEL = "demo-full", "ambiguous"
 SHOWN = ("base", "grpo", "dph_f", "dph_js")

@@ -20,8 +20,8 @@ from registered import PRIMARY, Both, both, collect, contrasts, table
 
 from dphrl.config.load import read_config
 from dphrl.evaluation.comparisons import comparisons
-from dphrl.evaluation.methods import label
 from dphrl.evaluation.study import Study
+from dphrl.report.methods import label
 from dphrl.report.page_tables import where_lost
 from dphrl.report.text_tables import markdown_table
 from dphrl.store.parquet import read_table

@@ -5,10 +5,16 @@ import polars as pl
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.study import Study
+from dphrl.evaluation.tables import tabulate
+from dphrl.report.collapse import collapse
 
 
 def study(evaluations, k=(1, 2, 8, 16), seed=1):
     return Study.from_evaluations(evaluations, EvaluateConfig(k=k), seed)
+
+
+def all_tables(study):
+    return tabulate(study) | collapse(study)
 
 
 def evaluation(correct, method="base", dataset="d", seed=0, step=0, style=("a",)):

@@ -10,6 +10,7 @@ from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import tabulate
 from dphrl.report.claims import claims_in_one, claims_of_run
+from dphrl.report.collapse import collapse
 from dphrl.report.headline import datasets_in_order, headline_table
 from dphrl.report.text_tables import write_texts
 
@@ -28,12 +29,10 @@ with stage("evaluate", libraries=["numpy", "scipy"]) as job:
     studies = {
         of: Study.from_evaluations(pl.concat(frames), config, seed, claims) for of, frames in evaluations.items()
     }
-    tables = tabulate(studies.pop(()), {temperature: study for (temperature,), study in studies.items()})
+    study = studies.pop(())
+    tables = tabulate(study) | collapse(study, {temperature: drawn for (temperature,), drawn in studies.items()})
     for name, path in zip(snakemake.params.names, snakemake.output.tables, strict=True):
         job.write(tables[name], name, path)
-    texts = {
-        "headline": headline_table(tables["headline"], datasets_in_order(tables["headline"], order)),
-        "claims": claims_in_one(tables["claims"]),
-    }
-    for name, text in texts.items():
+    headline = headline_table(tables["headline"], datasets_in_order(tables["headline"], order))
+    for name, text in {"headline": headline, "claims": claims_in_one(tables["claims"])}.items():
         write_texts(Path(snakemake.output[name]).with_suffix(""), text)

@@ -5,7 +5,7 @@ from pathlib import Path
 from script import snakemake, stage
 
 from dphrl.config.blocks.evaluation import SamplesConfig
-from dphrl.evaluation.methods import label
+from dphrl.report.methods import label
 from dphrl.report.sample_pages import sample_page
 from dphrl.store.files import write_text
 

@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 from dphrl.evaluation import diagnosis as rule
+from dphrl.evaluation.chosen import look_chosen
 from dphrl.evaluation.diagnosis import decide, diagnosis_k, hotter, together
-from dphrl.evaluation.doubts import guessed, look_chosen
-from dphrl.evaluation.exchange import counts, exchanged
+from dphrl.evaluation.exchange import exchanged
 from dphrl.evaluation.paired import compared
-from dphrl.evaluation.sentences import five_lines, variety_sentence
 from dphrl.evaluation.study import Policy, PolicyKey
+from dphrl.report.sentences import five_lines, variety_sentence
 
 
 def policy(c, n=8, clusters=None, seed=0):
@@ -162,26 +162,10 @@ def test_falls_by_chance_by_enumeration():
             before = np.mean([any(place in places for place in drawn) for drawn in combinations(range(4), k)])
             fell.append(before - float(bool({4, 5} & {*places})) > 0.5)
         falls.append(np.mean(fell))
-    found = exchanged(counts(policy(base, 4)), counts(policy(tuned, 2))[None], k, None)
+    found = exchanged(policy(base, 4).counts, policy(tuned, 2).counts[None], k, None)
     assert found.fallen.value == pytest.approx(np.mean(falls))
     # pass@4 - pass@2 of the question with 2 of 4 samples right: 1 - 5/6.
     assert (found.lost, found.chance) == (0.0, pytest.approx(1 / 6))
-
-
-def test_guesses_by_enumeration():
-    """pass@2 with the answer of each other question, over all pairs of samples."""
-    answers = {"a": ["A", "B", "C"], "b": ["B", "B", "D"], "c": ["C", "A", None]}
-    golds = {"a": "A", "b": "B", "c": "C"}
-    rows = [(key, text, text == golds[key]) for key, texts in answers.items() for text in texts]
-    frame = pl.DataFrame(rows, {"prompt_id": pl.String, "answer_class": pl.String, "correct": pl.Boolean}, orient="row")
-    hits = [
-        np.mean([golds[other] in draw for draw in combinations(answers[key], 2)])
-        for key, other in product(answers, repeat=2)
-        if key != other
-    ]
-    assert guessed({"base": frame}, 2) == {"base": pytest.approx(np.mean(hits))}
-    same = frame.with_columns(answer_class=pl.when("correct").then(pl.lit("A")).otherwise("answer_class"))
-    assert guessed({"base": same}, 2) is None
 
 
 def test_a_loss_that_guesses_explain_is_refused():

@@ -20,7 +20,7 @@ from dphrl.evaluation.frontier import (
     paths,
     split_pass_at_k,
 )
-from dphrl.evaluation.methods import label
+from dphrl.report.methods import label
 
 BASE = (0.0, 1.0)
 COUNTS = Path(__file__).resolve().parents[3] / "docs/worked-example/counts.parquet"
@@ -54,7 +54,7 @@ def test_the_gain_at_a_kept_share_is_read_off_the_hull() -> None:
 
 
 def test_split_draws_are_the_mean_over_all_splits() -> None:
-    policy, base, k = (np.array([4, 4]), np.array([1, 0])), (np.array([3, 3]), np.array([2, 0])), 3
+    policy, base, k = np.array([[4, 4], [1, 0]]), np.array([[3, 3], [2, 0]]), 3
     ours, theirs = [True, False, False, False], [True, True, False]
     for of_base in range(k + 1):
         solved = split_pass_at_k(policy, base, k, of_base)
@@ -78,7 +78,7 @@ def test_a_run_has_the_frontier_of_each_training_over_all_questions_and_by_level
     ]
     level = pl.Series("level", ["a", "a", "b", "b"])
     whole, easy, hard = paths(study(pl.concat(rows).with_columns(pl.concat([level] * 4)), k=(1, 4)))
-    assert [(found.level, found.prompts) for found in (whole, easy, hard)] == [(None, 4), ("a", 2), ("b", 2)]
+    assert [(found.level, found.prompts) for found in (whole, easy, hard)] == [("", 4), ("a", 2), ("b", 2)]
     # Both steps of the first training are (1/8, 3/4), the second training is (1/4, 3/4). G is x up to the kept share
     # 3/4, and falls to 0 at 1.
     to_corner = (0.05 + 0.25 / 2) / 0.3
@@ -114,7 +114,7 @@ def test_a_level_that_the_base_never_solves_has_no_frontier() -> None:
     rows = [evaluation(_right([2, 0]), "base"), evaluation(_right([4, 1]), "m", seed=1, step=8)]
     level = pl.Series("level", ["a", "b"])
     found = paths(study(pl.concat(rows).with_columns(pl.concat([level] * 2)), k=(1, 2)))
-    assert [of_level.level for of_level in found] == [None, "a"]
+    assert [of_level.level for of_level in found] == ["", "a"]
 
 
 def test_draws_without_a_question_that_the_base_solves_are_left_out() -> None:

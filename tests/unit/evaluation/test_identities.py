@@ -8,12 +8,11 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from made_evaluations import evaluation, study, with_classes
+from made_evaluations import all_tables, evaluation, study, with_classes
 from polars.testing import assert_frame_equal
 
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
-from dphrl.evaluation.tables import tabulate
 from dphrl.store.catalogue import SCHEMAS
 
 K = (1, 2, 4, 8)
@@ -64,7 +63,7 @@ def evaluations(draw: st.DrawFn) -> pl.DataFrame:
 @settings(max_examples=25)
 @given(evaluations())
 def test_any_evaluations_have_all_tables_in_their_schemas(frame: pl.DataFrame) -> None:
-    tables = tabulate(study(frame, K))
+    tables = all_tables(study(frame, K))
     for name, table in tables.items():
         SCHEMAS[name].conform(table, name)
     solved = tables["passk"].filter(pl.col("method") != BASE).select(*POLICY, "k", "value")

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from made_evaluations import evaluation, study
+from made_evaluations import all_tables, evaluation, study
 
 from dphrl.config.blocks.evaluation import ClaimsConfig, EndpointConfig, EvaluateConfig
 from dphrl.evaluation import pass_at_k
@@ -11,12 +11,7 @@ from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.interval import wilson
 from dphrl.evaluation.study import MOST_LEVELS, Study
-from dphrl.evaluation.tables import (
-    headline,
-    passk,
-    styles,
-    tabulate,
-)
+from dphrl.evaluation.tables import headline, passk, styles
 from dphrl.report.claims import claims_of_run
 from dphrl.store.catalogue import SCHEMAS
 
@@ -40,45 +35,21 @@ def evaluations():
 
 
 def test_tables_keep_their_contract(evaluations):
-    for name, frame in tabulate(study(evaluations)).items():
+    for name, frame in all_tables(study(evaluations)).items():
         assert dict(SCHEMAS[name].conform(frame, name).schema) == dict(frame.schema) == SCHEMAS[name].columns
 
 
-def test_a_method_whose_coverage_comes_back_at_a_higher_temperature_is_sharpened():
-    """Two trainings are right on half of the questions only; at 1.6 they are as right as the base, at 1.3 not."""
-    generator = np.random.default_rng(3)
-    half = np.arange(200) < 100
-
-    def drawn(rates, method="grpo", seed=1):
-        right = generator.random((200, 8)) < rates[:, None]
-        return evaluation(right, method, "d", *((seed, 40) if method != "base" else ()), style=())
-
-    cold, base = np.where(half, 1.0, 0.0), np.full(200, 0.5)
-    last = study(pl.concat([drawn(base, "base"), drawn(cold), drawn(cold, seed=2), drawn(cold, "dapo")]), k=(1, 4))
-    hotter = {
-        temperature: study(pl.concat([drawn(rates), drawn(rates, seed=2)]), k=(1, 4))
-        for temperature, rates in ((1.3, cold), (1.6, base))
-    }
-    found = tabulate(last, hotter)
-    assert dict(found["collapse"].select("method", "word").iter_rows()) == {"dapo": "COLLAPSED", "grpo": "SHARPENED"}
-    assert "Drawn hotter (temperature 1.6, chosen on" in found["collapse"].filter(method="grpo")["text"].item()
-    shown = found["hotter"].select("method", "temperature", "k", "chosen", "recovers").rows()
-    assert shown == [("grpo", 1.3, 4, False, True), ("grpo", 1.6, 4, True, True)]
-    assert found["hotter"]["value"].to_list() == pytest.approx([0.5, 0.94], abs=0.03)
-    assert tabulate(last)["hotter"].is_empty()
-
-
 def test_tables_are_the_same_in_any_row_order(evaluations):
-    tables = tabulate(study(evaluations))
-    again = tabulate(study(evaluations.sample(fraction=1.0, shuffle=True, seed=3)))
+    tables = all_tables(study(evaluations))
+    again = all_tables(study(evaluations.sample(fraction=1.0, shuffle=True, seed=3)))
     for name, frame in tables.items():
         assert frame.equals(again[name])
 
 
 def test_another_dataset_or_method_changes_nothing(evaluations):
     one_dataset_and_step = (pl.col("dataset") == "d") & (pl.col("step") != 20)
-    few = tabulate(study(evaluations.filter(one_dataset_and_step)))
-    for name, frame in tabulate(study(evaluations)).items():
+    few = all_tables(study(evaluations.filter(one_dataset_and_step)))
+    for name, frame in all_tables(study(evaluations)).items():
         if "step" in frame.columns:
             assert frame.filter(one_dataset_and_step).equals(few[name]), name
 
@@ -175,7 +146,7 @@ def test_with_one_question_in_a_level_the_interval_of_several_seeds_is_unknown(e
     config = EvaluateConfig(k=(1, 2, 8, 16), claims=ClaimsConfig(primary=(endpoint,)))
     claims = claims_of_run(config.claims.primary, ())
     studied = Study.from_evaluations(pl.concat(seeds).with_columns(level=rare), config, 1, claims)
-    tables = tabulate(studied)
+    tables = all_tables(studied)
     for name, frame in tables.items():
         SCHEMAS[name].conform(frame, name)
     row = tables["comparisons"].filter(level="rare", metric="pass@16").row(0, named=True)

@@ -10,8 +10,8 @@ from runs import ROOT
 from dphrl.config.blocks.evaluation import PublishedSetting
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import read_config
-from dphrl.evaluation.methods import METHODS
 from dphrl.report import contents
+from dphrl.report.methods import METHODS
 from dphrl.report.published import published_tables, read_published
 from dphrl.store.layout import Layout
 

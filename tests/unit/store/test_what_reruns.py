@@ -49,6 +49,7 @@ EDITS: dict[str, set[str]] = {
     "dphrl.evaluation.per_prompt": {"evaluate_policy"},
     "dphrl.evaluation.claims": {"make_tables", "write_report"},
     "dphrl.evaluation.interval": {"make_tables", "write_report"},
+    "dphrl.report.sentences": {"make_tables"},
     "dphrl.report.audit_between": {"audit"},
     "dphrl.report.sample_pages": {"write_samples"},
     "dphrl.report.figures.solved": {"figure"},

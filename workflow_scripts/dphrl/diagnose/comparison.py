@@ -12,8 +12,10 @@ from dphrl.data.records import SourceError
 from dphrl.data.sample_files import SampleFile
 from dphrl.diagnose import remarks
 from dphrl.diagnose.classes import evaluations, with_answers
+from dphrl.diagnose.crossing import crossing
+from dphrl.diagnose.guesses import guessed
 from dphrl.diagnose.joined import Joined, join, listed, policy_names
-from dphrl.evaluation.against_base import crossing
+from dphrl.evaluation.chosen import look_chosen
 from dphrl.evaluation.diagnosis import (
     LEFT_OUT,
     Diagnosis,
@@ -25,11 +27,10 @@ from dphrl.evaluation.diagnosis import (
     together,
     varied,
 )
-from dphrl.evaluation.doubts import guessed, look_chosen
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.sentences import five_lines, further
 from dphrl.evaluation.study import Policy, Study
 from dphrl.evaluation.tables import passk
+from dphrl.report.sentences import five_lines, further
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class OfModel:
         lost: questions with right answers of the base and none of the tuned model: prompt_id, and the numbers of
             base_right, base_samples and tuned_samples.
         joined, study: the samples of the model and of the base, and their evaluations on the questions that count.
-        tables: by name; `passk` and `crossing` of `dphrl.evaluation`, `answers` and `by_base`.
+        tables: by name; `passk`, `crossing`, `answers` and `by_base`.
         notes: remarks on the files for the reader.
     """
 
@@ -196,7 +197,7 @@ def _compare(
         "answers": shares,
         "passk": passk(study),
         "by_base": remarks.by_base(base, tuned, used),
-        "crossing": crossing(study),
+        "crossing": crossing(base, tuned),
     }
     doubts = remarks.doubts(diagnosis, joined, shares, files)
     return OfModel(diagnosis, doubts, varieties, _lost(base, tuned), joined, study, tables, notes)

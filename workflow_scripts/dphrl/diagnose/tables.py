@@ -6,8 +6,8 @@ from typing import Any
 from tabulate import tabulate
 
 from dphrl.diagnose.comparison import Comparison
-from dphrl.evaluation.diagnosis import KINDS
 from dphrl.evaluation.names import BASE
+from dphrl.report.sentences import KINDS
 from dphrl.report.text_tables import Table
 from dphrl.text import change, count, interval, percent, points, visible
 

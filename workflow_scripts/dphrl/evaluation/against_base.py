@@ -1,4 +1,4 @@
-"""A policy against the base: questions kept, lost and gained, the k where coverage crosses.
+"""A policy against the base: questions kept, lost and gained.
 
 A prompt is solved with the probability that k samples hold a right one, without bias from all n (`pass_at_k`). The
 draws of the base and of a policy are independent, so that the chance that both solve a prompt is the product
@@ -36,41 +36,34 @@ def keep_explore(study: Study) -> pl.DataFrame:
     lost), explore = gained / (gained + neither). ndr = gained / (kept + gained), the net discovery rate of
     arXiv 2507.14843. A rate over no prompts is null. gained - lost = sum t - sum b, and kept + gained = sum t.
 
-    The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_numerators`.
+    The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_by_k`.
     """
     rows: list[tuple[object, ...]] = []
-    for solved_by_k in _by_policy(study, sorted(study.config.k)):
-        if solved_by_k:
-            rows += _rates(solved_by_k)
+    for solved in solved_by_k(study, sorted(study.config.k)):
+        if solved:
+            rows += _rates(solved)
     return SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
-
-
-def solved_numerators(study: Study, k: int) -> Iterator[Solved]:
-    """Compare the base with every other policy of k samples or more, and with itself if it drew 2 k samples.
-
-    The base itself is compared over all pairs of disjoint draws of k of its n samples. With q_m = C(n-c, m) / C(n, m),
-    both draws solve a prompt with probability 1 - 2 q_k + q_2k, only the second with q_k - q_2k.
-    """
-    for solved_by_k in _by_policy(study, [k]):
-        yield from solved_by_k.values()
 
 
 def bases_of(study: Study) -> dict[str, Policy]:
     """The base on each dataset. Raises `ValueError` for a dataset without evaluation of the base, or with several."""
     bases: dict[str, Policy] = {}
-    for policy in study.policies:
-        key = policy.key
-        if key.method == BASE:
-            if key.dataset in bases:
-                raise ValueError(f"dataset {key.dataset!r} has several evaluations of the base; give one")
-            bases[key.dataset] = policy
-        elif key.dataset not in bases:
-            raise ValueError(f"dataset {key.dataset!r} has no evaluation of the base policy; evaluate it first")
+    for dataset, (base, *others) in study.by_dataset().items():
+        if base.key.method != BASE:
+            raise ValueError(f"dataset {dataset!r} has no evaluation of the base policy; evaluate it first")
+        if others and others[0].key.method == BASE:
+            raise ValueError(f"dataset {dataset!r} has several evaluations of the base; give one")
+        bases[dataset] = base
     return bases
 
 
-def _by_policy(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
-    """For each policy, the members of `ks` at which it compares with the base."""
+def solved_by_k(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
+    """Compare the base with each policy at the members of `ks` up to the samples of both.
+
+    The base is compared with itself, for k up to n / 2, over all pairs of disjoint draws of k of its n samples. With
+    q_m = C(n-c, m) / C(n, m), both draws solve a prompt with probability 1 - 2 q_k + q_2k, only the second with
+    q_k - q_2k.
+    """
     bases = bases_of(study)
     for policy in study.policies:
         base, key = bases[policy.key.dataset], policy.key
@@ -85,55 +78,15 @@ def _by_policy(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
         yield {k: Solved(key, policy, *arrays) for k, *arrays in parts}
 
 
-def _rates(solved_by_k: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
+def _rates(solved: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
     """The rows of a policy, one for each k."""
-    solved = next(iter(solved_by_k.values()))
+    first = next(iter(solved.values()))
     base, both, gained = (
-        np.stack([getattr(part, name) for part in solved_by_k.values()], axis=1) for name in ("base", "both", "gained")
+        np.stack([getattr(part, name) for part in solved.values()], axis=1) for name in ("base", "both", "gained")
     )
     lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
     above = np.hstack([both, gained, gained])
     below = np.hstack([both + lost, gained + neither, both + gained])
-    ends = np.stack(solved.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
+    ends = np.stack(first.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
     numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
-    return ((*solved.key, *row) for row in zip(solved_by_k, *ends, *numbers, strict=True))
-
-
-# Above this k the curves are compared at steps of about 5 %.
-_EVERY_K = 64
-_STEP = 1.05
-_TOLERANCE = 1e-9
-
-
-def crossing(study: Study) -> pl.DataFrame:
-    """The smallest k at which pass@k of a policy is below the base's; null if there is none up to `up_to`.
-
-    `low`: first k whose interval of the difference contains negative values. `high`: first k whose interval is
-    entirely negative. A null `high`: the policy may not cross up to `up_to`. A null `low`: it does not cross. k = 1:
-    the policy is below from the start.
-
-    Returns:
-        The table "crossing".
-    """
-    rows: list[tuple[object, ...]] = []
-    last = study.last_steps()
-    bases = bases_of(last)
-    for policy in last.policies:
-        base = bases[policy.key.dataset]
-        if policy is not base:
-            k = compared_k(min(base.n, policy.n))
-            intervals = policy.ratio(policy.pass_at(k) - base.pass_at(k), proportion=False)
-            rows.append((*policy.key, *(_first_below(curve, k) for curve in intervals), k[-1]))
-    return SCHEMAS["crossing"].frame(rows)
-
-
-def compared_k(most: int) -> list[int]:
-    """The k from 1 to `most` at which curves are compared: all up to 64, then steps of about 5 %."""
-    steps = int(np.ceil(np.log(max(most / _EVERY_K, 1.0)) / np.log(_STEP))) + 1
-    above = np.geomspace(_EVERY_K, most, steps).round().astype(int).tolist() if most > _EVERY_K else []
-    return sorted({*range(1, min(most, _EVERY_K) + 1), *above})
-
-
-def _first_below(curve: Floats, k: list[int]) -> int | None:
-    below = np.flatnonzero(curve < -_TOLERANCE)
-    return k[below[0]] if below.size else None
+    return ((*first.key, *row) for row in zip(solved, *ends, *numbers, strict=True))

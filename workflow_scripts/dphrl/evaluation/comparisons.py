@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from dphrl.evaluation.against_base import Solved, bases_of, solved_numerators
+from dphrl.evaluation.against_base import bases_of, solved_by_k
 from dphrl.evaluation.claims import Claim
 from dphrl.evaluation.estimator import majority
 from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, Paths
@@ -30,11 +30,13 @@ from dphrl.evaluation.names import (
     UNTRAINED,
     average_of,
     numbered,
-    published_k,
 )
 from dphrl.evaluation.strata import strata
 from dphrl.evaluation.study import Policy, PolicyKey, Study
 from dphrl.store.catalogue import SCHEMAS
+
+# The k of the paper's pass@k on a dataset, if it is not 8.
+_PUBLISHED_K = {"aime24": 64, "aime25": 64, "amc23": 16}
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def _differences(last: Study) -> Iterator[dict[str, object]]:
             yield from _rows(dataset, name, [metric], last)
     for role, members in _by_role(measured, last.config.roles).items():
         means = [metrics[_largest(metrics, "mean@")] for metrics in members.values()]
-        solved = [metrics[_largest(metrics, "pass@", published_k(name))] for name, metrics in members.items()]
+        solved = [metrics[_largest(metrics, "pass@", _PUBLISHED_K.get(name, 8))] for name, metrics in members.items()]
         for name, averaged in (("mean", means), ("pass@k", solved)):
             yield from _rows(role, name, averaged, last)
 
@@ -102,7 +104,7 @@ def _bought(study: Study, followed: Sequence[Paths]) -> Iterator[dict[str, objec
                     sides = (method, ours[:, 0]), (other, theirs[:, 0])
                     estimate = of_draws(ours, theirs, found.questions)
                     row = _row(found.dataset, metric, *sides, estimate, [found.questions])
-                    yield {"level": found.level or "", **row}
+                    yield {"level": found.level, **row}
 
 
 def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
@@ -127,24 +129,21 @@ def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
         for name, value in values.items():
             add(policy, policy.key, name, value)
     bases = bases_of(last)
-    for largest, solved in _solved(last):
+    for policy, by_k in zip(last.policies, solved_by_k(last, last.config.k), strict=True):
+        base = bases[policy.key.dataset]
+        # The base compares with itself there.
+        largest = max((k for k in last.config.k if 2 * k <= base.n), default=0)
+        if largest not in by_k:
+            continue
+        solved = by_k[largest]
         for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
             if weight.any():
-                add(solved.policy, solved.key, f"{rate}@{largest}", part, weight)
-        base = bases[solved.key.dataset]
+                add(policy, solved.key, f"{rate}@{largest}", part, weight)
         for stratum, (inside, again) in strata(base, largest).items():
             if inside.sum() >= 1.0:
-                passed = again if solved.policy is base else inside * solved.policy.pass_at([largest])[:, 0]
-                add(solved.policy, solved.key, f"{stratum}@{largest}", passed, inside)
+                passed = again if policy is base else inside * policy.pass_at([largest])[:, 0]
+                add(policy, solved.key, f"{stratum}@{largest}", passed, inside)
     return measured
-
-
-def _solved(last: Study) -> Iterator[tuple[int, Solved]]:
-    """The largest k at which the base of a dataset compares with itself, with the solved prompts of each policy."""
-    sizes = {dataset: base.n for dataset, base in bases_of(last).items()}
-    largest = {name: max((k for k in last.config.k if 2 * k <= n), default=0) for name, n in sizes.items()}
-    for k in sorted(set(largest.values()) - {0}):
-        yield from ((k, solved) for solved in solved_numerators(last, k) if largest[solved.key.dataset] == k)
 
 
 def _by_role(

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dphrl.evaluation.chosen import choice_explains
 from dphrl.evaluation.estimator import class_counts, pass_at_k, rarefied
-from dphrl.evaluation.exchange import Exchange, counts, exchanged
+from dphrl.evaluation.exchange import Exchange, exchanged
 from dphrl.evaluation.interval import Floats, holm
 from dphrl.evaluation.paired import LEVEL, Compared, binomial, compared, needed
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS, SIZES
@@ -25,18 +26,10 @@ EXIT = {NOT_COLLAPSED: 0, NARROWED: 0, SHARPENED: 0, COLLAPSED: 3, WORSE: 3, CAN
 ONE_SAMPLE, CHOSEN, GUESSES = "one sample", "chosen questions", "guesses"
 NOT_FOUND = "answers not found"
 UNSOLVED, TOO_HARD, CEILING = "nothing solved", "too hard", "ceiling"
-KINDS = {
-    "programs": "programs",
-    "styles": "styles",
-    "skeletons": "ways of calculating",
-    "answers": "answers",
-    "responses": "responses",
-}
-"""Kinds of classes in the order of preference, with the words for them; the first kind of a file is reported."""
+# Kinds of classes in the order of preference; the first kind of a file is reported.
+_KINDS = ("programs", "styles", "skeletons", "answers")
 # K falls where more questions than this share have fewer samples.
 LEFT_OUT = 0.2
-# The quantile of a 95 % interval of a normal variable.
-_NORMAL = 1.96
 # The smallest loss of variety that is named, as a share of the base's excess over one class.
 _NAMED_VARIETY = 0.1
 # Sums of chances of equal samples differ in the last bits.
@@ -50,7 +43,7 @@ class Variety:
     """Different classes among m right answers, over the questions of which both models have m.
 
     Attributes:
-        kind: a key of `KINDS`.
+        kind: of the classes: programs, styles, skeletons, answers, or responses in files without classes of answers.
         m: right answers.
         difference: of the expected numbers of classes among them.
     """
@@ -194,7 +187,7 @@ def decide(
     loss = coverage.fell and (not excluded or hidden == TOO_HARD)
     if loss and guesses is not None and 2.0 * (guesses[0] - guesses[1]) >= -coverage.value:
         reasons.append(GUESSES)
-    if loss and not chosen and _choice_explains(coverage, base, k):
+    if loss and not chosen and choice_explains(coverage, base, k):
         reasons.append(CHOSEN)
     refused = bool(reasons)
     reasons += [hidden] if hidden else []
@@ -221,7 +214,7 @@ def decide(
         explained,
         rest,
         _tipping(coverage, k),
-        exchanged(counts(base), np.stack([counts(policy) for policy in trainings]), k, clusters),
+        exchanged(base.counts, np.stack([policy.counts for policy in trainings]), k, clusters),
         tuple((after.mean(axis=1) - solved.mean()).tolist()) if len(after) > 1 else (),
         guesses,
         unanswered,
@@ -267,8 +260,8 @@ def hotter(diagnosis: Diagnosis, base: Policy, drawn: Mapping[str, Sequence[Poli
     k, margin = diagnosis.k, diagnosis.margin
     enough = np.min([policy.sizes for trainings in drawn.values() for policy in trainings], axis=0) >= k
     clusters = None if base.clusters is None else base.clusters[enough]
-    of_base = counts(base)[:, enough]
-    tried = np.stack([[counts(policy)[:, enough] for policy in trainings] for trainings in drawn.values()])
+    of_base = base.counts[:, enough]
+    tried = np.stack([[policy.counts[:, enough] for policy in trainings] for trainings in drawn.values()])
     solved = np.asarray(pass_at_k(tried[:, :, 0], tried[:, :, 1], k))
     unit = np.arange(int(enough.sum())) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     units = int(unit.max()) + 1
@@ -286,7 +279,7 @@ def hotter(diagnosis: Diagnosis, base: Policy, drawn: Mapping[str, Sequence[Poli
 
 def kinds_of(study: Study) -> list[str]:
     """The kinds of classes of the policies. Where solutions calculate, skeletons replace the equal right answers."""
-    kinds = [kind for kind in KINDS if kind != "responses" and study.datasets_with(kind)]
+    kinds = [kind for kind in _KINDS if study.datasets_with(kind)]
     if "skeletons" in kinds:
         calculated = any((policy.codes("skeletons") > 0).any() for policy in study.policies)
         kinds.remove("answers" if calculated else "skeletons")
@@ -339,7 +332,7 @@ def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tupl
     """
     accuracy = float(base.solve_rates.mean())
     theta = float(right.mean()) / accuracy if accuracy else 1.0
-    n, c, place = base.counts
+    n, c, place = base.pairs
     solved = np.hstack(
         [np.zeros((len(n), 1)), np.asarray(pass_at_k(n[:, None], c[:, None], np.arange(1, k + 1)[None]))]
     )
@@ -351,20 +344,3 @@ def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tupl
     moved = slope * (right - theta * base.solve_rates) / accuracy if slope else 0.0
     rest = compared(thinned, after - moved, base.clusters, shares=False)
     return float((thinned - solved[:, k][place]).mean()), rest
-
-
-def _choice_explains(coverage: Compared, base: Policy, k: int) -> bool:
-    """Whether no loss is shown beyond the questions that choosing by these samples adds to the base's pass@k.
-
-    If the base's file holds no unsolved question, k further samples would solve some of the questions that were left
-    out: minus the sum of (-k / n)^c over the questions of the file, by Good and Toulmin (1956, Biometrika 43, 45-63),
-    with the variance sum of (k / n)^2c.
-    """
-    c = base.right
-    if not c.all():
-        return False
-    weights = (k / base.sizes) ** c
-    hidden = float((np.where(c % 2, weights, -weights)).sum())
-    number = coverage.questions
-    half = float(np.hypot(number * (coverage.wide[1] - coverage.value), _NORMAL * np.sqrt((weights**2).sum())))
-    return number * coverage.value + hidden + half > 0.0

@@ -34,7 +34,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> NDArray[np.float64] |
     Raises:
         ValueError: k > n, c > n, k < 1, c < 0, or a value that is not an integer.
     """
-    total, right, draws = _counts("pass_at_k", n, c, k)
+    total, right, draws = _counts(n, c, k)
     hit = np.zeros(total.shape, dtype=np.float64)
     for drawn in range(int(draws.max(initial=0))):
         left = np.maximum(total - drawn, 1)
@@ -104,11 +104,11 @@ def rarefied(counts: NDArray[np.integer], m: int) -> NDArray[np.float64]:
     return np.where(total >= m, expected, np.nan)
 
 
-def _counts(name: str, n: ArrayLike, c: ArrayLike, k: ArrayLike) -> tuple[NDArray[np.int64], ...]:
+def _counts(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> tuple[NDArray[np.int64], ...]:
     total, right, draws = np.broadcast_arrays(np.asarray(n), np.asarray(c), np.asarray(k))
     for letter, values in (("n", total), ("c", right), ("k", draws)):
         if values.size and not np.issubdtype(values.dtype, np.integer):
-            raise ValueError(f"{name}: {letter} must be integers, got {values.dtype}")
+            raise ValueError(f"pass_at_k: {letter} must be integers, got {values.dtype}")
     rules = {
         "needs k >= 1 and c >= 0": (draws < 1) | (right < 0),
         "needs c <= n: no more correct samples than samples": right > total,
@@ -117,7 +117,7 @@ def _counts(name: str, n: ArrayLike, c: ArrayLike, k: ArrayLike) -> tuple[NDArra
     for rule, broken in rules.items():
         if broken.any():
             first_n, first_c, first_k = (int(value[broken].flat[0]) for value in (total, right, draws))
-            raise ValueError(f"{name} {rule}, got n={first_n}, c={first_c}, k={first_k}")
+            raise ValueError(f"pass_at_k {rule}, got n={first_n}, c={first_c}, k={first_k}")
     return total, right, draws
 
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from dphrl.evaluation.estimator import pass_at_k, right_among
 from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.paired import Compared, compared
-from dphrl.evaluation.study import Policy
 
 Counts = NDArray[np.int64]
 # A fall of pass@k of one question that counts as its loss.
@@ -34,11 +33,6 @@ class Exchange:
     def beyond(self, difference: float, margin: float) -> bool:
         """Whether others were gained for lost questions: more are lost than the difference of pass@k and chance say."""
         return self.fallen.wide[1] < min(difference, 0.0) - margin
-
-
-def counts(policy: Policy) -> Counts:
-    """(2, questions), the samples of each question and the right ones."""
-    return np.stack([policy.sizes, policy.right])
 
 
 def exchanged(base: Counts, trainings: Counts, k: int, clusters: NDArray[np.object_] | None) -> Exchange:

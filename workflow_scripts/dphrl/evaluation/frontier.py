@@ -17,12 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dphrl.evaluation.estimator import pass_at_k
 from dphrl.evaluation.interval import Floats, Questions
-from dphrl.evaluation.methods import MIXED, of_mixture
 from dphrl.evaluation.study import Policy, Study
 from dphrl.store.catalogue import SCHEMAS
+from dphrl.store.policy_names import MIXED, of_mixture
 
 BOUGHT, BOUGHT_SPLIT = "accuracy_bought", "accuracy_bought_split"
-Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
 _KEPT = (0.9, 0.8, 0.7, 0.6, 0.5)
 # How often the questions are drawn again.
 _DRAWS = 200
@@ -48,14 +47,14 @@ class Paths:
     """The trainings of a dataset on its frontier, with pass@k of one level or of all questions.
 
     Attributes:
-        level: None for all questions.
+        level: empty for all questions.
         prompts: of the level.
         questions: of the dataset; accuracy is over all of them.
         trainings: by method.
     """
 
     dataset: str
-    level: str | None
+    level: str
     prompts: int
     questions: Questions
     trainings: dict[str, list[Training]]
@@ -75,22 +74,13 @@ def paths(study: Study) -> Iterator[Paths]:
     are drawn again, the base may have solved none of them. Such a draw has no y and is left out, so the error of
     questions is that among draws in which the base solves some.
     """
-    by_dataset: dict[str, list[Policy]] = {}
-    for policy in study.policies:
-        by_dataset.setdefault(policy.key.dataset, []).append(policy)
-    levels: dict[str, list[str]] = {}
-    for level, part in study.levels:
-        levels.setdefault(part.policies[0].key.dataset, []).append(level)
-    for dataset, policies in by_dataset.items():
+    for dataset, policies in study.by_dataset().items():
         base, by_method = policies[0], of_trainings(policies)
         k = base.up_to_n(study.config.k)[-1]
         questions = Questions(np.ones(base.rows.height), base.clusters)
         drawn = drawn_again(base, questions, study.seed)
-        scopes: list[str | None] = [None, *levels.get(dataset, [])]
-        for scope in scopes:
-            inside = (
-                np.full(base.rows.height, True) if scope is None else base.rows["level"].eq_missing(scope).to_numpy()
-            )
+        for level in ["", *(name for name, part in study.levels if part.policies[0].key.dataset == dataset)]:
+            inside = base.rows["level"].eq_missing(level).to_numpy() if level else np.full(base.rows.height, True)
             solves = base.pass_at([k])[inside, 0] @ drawn[inside] > 0
             if not solves[0]:
                 continue
@@ -99,7 +89,7 @@ def paths(study: Study) -> Iterator[Paths]:
                 method: [_measure(path, k, inside, again, study.config.frontier_from) for path in of_method]
                 for method, of_method in by_method.items()
             }
-            yield Paths(dataset, scope, int(inside.sum()), questions, trainings)
+            yield Paths(dataset, level, int(inside.sum()), questions, trainings)
 
 
 def of_trainings(policies: Sequence[Policy]) -> dict[str, list[list[Policy]]]:
@@ -131,7 +121,7 @@ def frontier_table(measured: Sequence[Paths]) -> pl.DataFrame:
     """
     schema = SCHEMAS["frontier"]
     rows = [
-        (found.dataset, found.level or "", method, training.seed, metric, value)
+        (found.dataset, found.level, method, training.seed, metric, value)
         for found in measured
         for method, trainings in found.trainings.items()
         for training in trainings
@@ -156,14 +146,13 @@ def means_and_covered(
 def _measure(path: Sequence[Policy], k: int, inside: NDArray[np.bool_], drawn: Floats, least: float) -> Training:
     """A training; `path` is the base, then its steps."""
     right, solved = means_and_covered(path, k, inside, drawn)
-    base = path[0].sizes[inside], path[0].right[inside]
+    base = path[0].counts[:, inside]
     split_right, split_solved = [right], [solved]
     for policy, mean in zip(path[1:], right[1:], strict=True):
-        counts = policy.sizes[inside], policy.right[inside]
         share = np.arange(1, k)[:, None] / k
         split_right.append(share * right[0] + (1.0 - share) * mean)
         split_solved.append(
-            np.stack([split_pass_at_k(counts, base, k, of_base) for of_base in range(1, k)])
+            np.stack([split_pass_at_k(policy.counts[:, inside], base, k, of_base) for of_base in range(1, k)])
             @ drawn[inside]
             / drawn[inside].sum(axis=0)
             if k > 1
@@ -216,7 +205,10 @@ def frontier(path: ArrayLike) -> Floats:
     corners: list[tuple[float, float]] = []
     for x, y in sorted(map(tuple, np.asarray(path, dtype=np.float64).tolist())):
         # A corner at or below the line from the one before it to this point is none.
-        while len(corners) > 1 and _turns_left(corners[-2], corners[-1], (x, y)):
+        while len(corners) > 1:
+            (x0, y0), (x1, y1) = corners[-2:]
+            if (x1 - x0) * (y - y0) < (y1 - y0) * (x - x0):
+                break
             corners.pop()
         if corners and corners[-1][1] <= y:
             corners.pop()
@@ -236,22 +228,16 @@ def accuracy_bought(path: ArrayLike, least: float) -> float:
     return float(np.trapezoid(gain(path, ends), ends)) / (1.0 - least)
 
 
-def split_pass_at_k(policy: Counts, base: Counts, k: int, of_base: int) -> Floats:
+def split_pass_at_k(policy: NDArray[np.int64], base: NDArray[np.int64], k: int, of_base: int) -> Floats:
     """(questions,), pass@k of k draws of which `of_base` are the base's: exact from the counts, nothing is sampled.
 
     All draws fail with probability C(n_a - c_a, k - j) C(n_b - c_b, j) / (C(n_a, k - j) C(n_b, j)), j draws of base b.
 
     Args:
-        policy, base: samples n and right ones c of each question.
+        policy, base: (2, questions), samples n and right ones c.
     """
-    failed = np.ones(len(policy[0]))
+    failed = np.ones(policy.shape[1])
     for (n, c), draws in ((policy, k - of_base), (base, of_base)):
         if draws:
             failed *= 1.0 - np.asarray(pass_at_k(n, c, draws))
     return 1.0 - failed
-
-
-def _turns_left(first: Sequence[float], middle: Sequence[float], last: Sequence[float]) -> bool:
-    """Whether the way from the first over the middle to the last point does not turn right."""
-    (x0, y0), (x1, y1), (x2, y2) = first, middle, last
-    return (x1 - x0) * (y2 - y0) - (y1 - y0) * (x2 - x0) >= 0.0

@@ -1,4 +1,4 @@
-"""Names of policies and metrics, and the k of arXiv 2509.07430; this module imports no estimator."""
+"""Names of policies and metrics; this module imports no estimator."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,20 +10,10 @@ BASE_ITSELF = "base_itself"
 UNTRAINED = (BASE, BASE_ITSELF)
 STYLES: Final = "distinct_styles"
 """The metric that is a count; all others are shares."""
-STRATA: Final = {
-    "never": "Never",
-    "rarely": "Up to 1/8 of samples",
-    "sometimes": "1/8 to 1/2",
-    "mostly": "More than 1/2",
-}
-"""How often the base solves a question, by the share of right samples, in words."""
+STRATA: Final = ("never", "rarely", "sometimes", "mostly")
+"""How often the base solves a question: no sample is right, up to 1/8, up to 1/2, more."""
 AGAINST_ITSELF: Final = tuple(f"{name}@" for name in ("keep", "explore", *STRATA))
 """Metrics of questions that the base's samples choose: they are compared with `base_itself`."""
-
-
-def published_k(dataset: str) -> int:
-    """The k of the paper's pass@k on a dataset."""
-    return {"aime24": 64, "aime25": 64, "amc23": 16}.get(dataset, 8)
 
 
 def numbered(metrics: Iterable[str], start: str) -> list[int]:

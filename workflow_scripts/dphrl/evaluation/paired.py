@@ -126,7 +126,7 @@ def _within(policy: Policy, k: int, factor: int) -> float:
 
     The solve rate of a question is taken as (c + 1/2) / (n + 1).
     """
-    *pairs, place = policy.counts
+    *pairs, place = policy.pairs
     variances = np.array([_variance(int(n), int(c), k, factor) for n, c in zip(*pairs, strict=True)])
     return float(variances[place].mean())
 

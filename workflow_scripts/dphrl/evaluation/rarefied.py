@@ -4,8 +4,6 @@ The number of different classes among however many answers are right grows with 
 narrows. Both tables compare policies after their last step.
 """
 
-from itertools import groupby
-
 import numpy as np
 import polars as pl
 
@@ -34,8 +32,7 @@ def rarefaction(study: Study) -> pl.DataFrame:
     last = study.last_steps()
     having = {kind: last.datasets_with(kind) for kind in _KINDS}
     having["skeletons"] -= having["programs"]
-    for dataset, group in groupby(last.policies, lambda policy: policy.key.dataset):
-        policies = list(group)
+    for dataset, policies in last.by_dataset().items():
         by_kind = {kind: [_rarefied(policy, kind) for policy in policies] for kind in _KINDS if dataset in having[kind]}
         common = {kind: ~np.isnan(values).any(axis=0) for kind, values in by_kind.items()}
         for number, policy in enumerate(policies):

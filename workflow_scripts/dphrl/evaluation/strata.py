@@ -22,7 +22,7 @@ def strata(base: Policy, k: int) -> Mapping[str, tuple[Floats, Floats]]:
     Args:
         k: at most half of the samples of each question.
     """
-    sizes, right, place = base.counts
+    sizes, right, place = base.pairs
     chances = np.zeros((2, len(STRATA), len(sizes)))
     for pair, (n, c) in enumerate(zip(sizes.tolist(), right.tolist(), strict=True)):
         half = n // 2

@@ -70,7 +70,12 @@ class Policy:
         return np.asarray(self.right / self.sizes)
 
     @cached_property
-    def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
+    def counts(self) -> NDArray[np.int64]:
+        """(2, prompts), the samples of each prompt and the right ones."""
+        return np.stack([self.sizes, self.right])
+
+    @cached_property
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
         """n and c of the few pairs that occur, and (prompts,) the place of each prompt among them."""
         base = int(self.sizes.max()) + 1
         pairs, place = np.unique(self.sizes * base + self.right, return_inverse=True)
@@ -108,7 +113,7 @@ class Policy:
 
     def pass_at(self, k: Sequence[int]) -> Floats:
         """(prompts, len(k)), pass@k of each k. Raises `ValueError` for a k larger than n."""
-        n, c, place = self.counts
+        n, c, place = self.pairs
         return np.asarray(pass_at_k(n[:, None], c[:, None], np.array([list(k)])))[place]
 
     def proportions(self, k: Sequence[int]) -> dict[str, Floats]:
@@ -155,7 +160,6 @@ class Study:
             evaluations: the tables "evaluation" of all policies below each other, in any order of rows, with the
                 columns method str, seed i32, step i32 and dataset str (`PolicyKey`). Without the columns of classes,
                 the cluster or the level, tables have no rows of these.
-            config, seed, claims: as the attributes.
 
         Raises `ValueError` where policies were evaluated on different prompts.
         """
@@ -173,6 +177,13 @@ class Study:
             _check_same_prompts(key, rows["prompt_id"], prompts)
             policies.append(Policy(key, rows))
         return policies
+
+    def by_dataset(self) -> dict[str, list[Policy]]:
+        """The policies of each dataset, base first."""
+        by_dataset: dict[str, list[Policy]] = {}
+        for policy in self.policies:
+            by_dataset.setdefault(policy.key.dataset, []).append(policy)
+        return by_dataset
 
     @cached_property
     def levels(self) -> list[tuple[str, Self]]:

@@ -6,9 +6,7 @@ Tables of pass@k and the like raise `ValueError` where every k is larger than th
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import polars as pl
@@ -16,25 +14,16 @@ import polars as pl
 from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.claims import judged
 from dphrl.evaluation.comparisons import comparisons
-from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, kinds_of, together, varied
-from dphrl.evaluation.doubts import look_chosen
 from dphrl.evaluation.frontier import frontier_table, paths
 from dphrl.evaluation.interval import Floats
-from dphrl.evaluation.methods import label
 from dphrl.evaluation.names import STYLES
-from dphrl.evaluation.paired import compared
 from dphrl.evaluation.rarefied import rarefaction
-from dphrl.evaluation.sentences import five_lines, further
 from dphrl.evaluation.study import Policy, Study
 from dphrl.store.catalogue import SCHEMAS
 
 
-def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyType({})) -> dict[str, pl.DataFrame]:
-    """The tables by name; columns and errors are described at the function that makes each.
-
-    Args:
-        drawn_hotter: by temperature, the policies of the last steps that were drawn at it too.
-    """
+def tabulate(study: Study) -> dict[str, pl.DataFrame]:
+    """The tables by name, but those of the diagnoses; columns and errors are described at the function of each."""
     followed = [*paths(study)]
     contrasts = comparisons(study, followed)
     return {
@@ -45,7 +34,6 @@ def tabulate(study: Study, drawn_hotter: Mapping[float, Study] = MappingProxyTyp
         "rarefied": rarefaction(study),
         "frontier": frontier_table(followed),
         "comparisons": contrasts,
-        **collapse(study, drawn_hotter),
         "claims": judged(study.claims, contrasts, study.config.roles, study.config.claims),
     }
 
@@ -57,65 +45,6 @@ def passk(study: Study) -> pl.DataFrame:
         k = policy.up_to_n(study.config.k)
         rows += _rows(policy, policy.pass_at(k), k)
     return SCHEMAS["passk"].frame(rows)
-
-
-def collapse(study: Study, drawn_hotter: Mapping[float, Study]) -> dict[str, pl.DataFrame]:
-    """The diagnosis on each method after its last step, by the rule and in the words of `dphrl diagnose`.
-
-    All trainings of a method are one tuned model. K comes from `diagnosis_k`, the margin from the claims, and the
-    methods of a dataset share Holm's correction. Guesses are not looked for: classes of answers hold within one
-    question.
-
-    Returns:
-        collapse: a row for each diagnosis.
-        hotter: pass@K at each higher temperature, less that of the base. `judged` is the difference at the temperature
-            that the other half of the questions chose, `recovers` whether no loss is left there.
-    """
-    rows: list[tuple[object, ...]] = []
-    at_each: list[tuple[object, ...]] = []
-    last = study.last_steps()
-    for dataset in dict.fromkeys(policy.key.dataset for policy in last.policies):
-        here = replace(last, policies=[policy for policy in last.policies if policy.key.dataset == dataset])
-        base, *others = here.policies
-        kinds, k = kinds_of(here), diagnosis_k(np.min([policy.sizes for policy in here.policies], axis=0))
-        chosen = look_chosen(base.sizes, base.right)
-        diagnoses: dict[str, Diagnosis] = {}
-        for method in dict.fromkeys(policy.key.method for policy in others):
-            tuned = [policy for policy in others if policy.key.method == method]
-            variety = next((contrast for kind in kinds if (contrast := varied(base, tuned, kind)) is not None), None)
-            diagnosis = decide(base, tuned, k, study.config.claims.margin, chosen=chosen, variety=variety)
-            drawn = {
-                temperature: [policy for policy in drawn_at.policies if policy.key[::3] == (method, dataset)]
-                for temperature, drawn_at in drawn_hotter.items()
-            }
-            # Recorded answers cannot be drawn again.
-            if any(drawn.values()):
-                by_name = {_named(temperature): policies for temperature, policies in drawn.items()}
-                diagnosis = hotter(diagnosis, base, by_name, study.seed)
-                at_each += _at_each(diagnosis, base, drawn)
-            diagnoses[method] = replace(diagnosis, policy=label(method))
-        for method, diagnosis in zip(diagnoses, together([*diagnoses.values()])[0], strict=True):
-            coverage, text = diagnosis.coverage, " ".join([*five_lines(diagnosis), *further(diagnosis)])
-            rows.append((dataset, method, diagnosis.word, k, coverage.value, *coverage.wide, text))
-    return {"collapse": SCHEMAS["collapse"].frame(rows), "hotter": SCHEMAS["hotter"].frame(at_each)}
-
-
-def _named(temperature: float) -> str:
-    return f"temperature {temperature:g}"
-
-
-def _at_each(
-    diagnosis: Diagnosis, base: Policy, drawn: Mapping[float, Sequence[Policy]]
-) -> Iterator[tuple[object, ...]]:
-    """The rows of a method in the table "hotter"."""
-    k, answer = [diagnosis.k], diagnosis.hotter
-    solved = base.pass_at(k)[:, 0]
-    for temperature, policies in drawn.items():
-        gap = compared(solved, np.stack([policy.pass_at(k)[:, 0] for policy in policies]), base.clusters)
-        key = (base.key.dataset, diagnosis.policy, temperature, diagnosis.k)
-        if answer is not None:
-            judged = (answer.recovers, answer.coverage.value, *answer.coverage.wide)
-            yield (*key, gap.tuned, gap.value, *gap.wide, _named(temperature) in answer.chosen, *judged)
 
 
 def headline(study: Study) -> pl.DataFrame:

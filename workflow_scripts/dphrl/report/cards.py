@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-from dphrl.evaluation.methods import label
 from dphrl.evaluation.names import STYLES
 from dphrl.report.headline import headline_markdown, metric_name
+from dphrl.report.methods import label
 from dphrl.report.render import TEMPLATES
 from dphrl.report.text_tables import Table, markdown, markdown_table
 from dphrl.store.policy_names import BASE, PolicyName

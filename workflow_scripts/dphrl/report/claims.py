@@ -11,9 +11,9 @@ import yaml
 from dphrl.config.blocks.evaluation import EndpointConfig
 from dphrl.evaluation.claims import PASS, SUPPORTED, UNDECIDED, VERDICTS, Claim
 from dphrl.evaluation.interval import FEWEST_CLUSTERS
-from dphrl.evaluation.methods import phrase
 from dphrl.evaluation.names import BASE
 from dphrl.report.headline import difference_text, in_words, interval_text, value_text
+from dphrl.report.methods import phrase
 from dphrl.report.text_tables import Cell, Table
 from dphrl.text import probability
 

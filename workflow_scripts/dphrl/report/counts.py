@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dphrl.evaluation.methods import label
+from dphrl.report.methods import label
 from dphrl.store.catalogue import SCHEMAS
 
 _GOLD = SCHEMAS["gold"].enums["reason"]

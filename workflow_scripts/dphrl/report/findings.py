@@ -8,9 +8,9 @@ import polars as pl
 from dphrl.evaluation.claims import VERDICTS
 from dphrl.evaluation.diagnosis import CANNOT_TELL, COLLAPSED, NARROWED, NOT_COLLAPSED, SHARPENED, WORSE
 from dphrl.evaluation.interval import FEWEST_CLUSTERS
-from dphrl.evaluation.methods import colours, in_order, label, phrase
 from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
 from dphrl.report.headline import last_steps
+from dphrl.report.methods import colours, in_order, label, phrase
 from dphrl.text import interval, percent, points
 
 _SAID: Final = {

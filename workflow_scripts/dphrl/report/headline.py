@@ -7,8 +7,8 @@ from typing import Any, Final
 import polars as pl
 
 from dphrl import text as numbers
-from dphrl.evaluation.methods import in_order, label
 from dphrl.evaluation.names import STYLES
+from dphrl.report.methods import in_order, label
 from dphrl.report.text_tables import Cell, Table, markdown, markdown_table
 
 _WORDS: Final = {

@@ -5,15 +5,17 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from dphrl.evaluation.methods import in_order, label
 from dphrl.evaluation.names import BASE_ITSELF, STRATA
 from dphrl.report.counts import FOUND, REJECTED, SHARED
 from dphrl.report.headline import interval_text
+from dphrl.report.methods import in_order, label
 from dphrl.report.text_tables import Cell, Table
 from dphrl.text import interval, percent, points
 
 READ = ("claims", "collapse", "comparisons", "datasets", "headline", "hotter", "keep_explore", "passk", "rarefied")
 """Tables of the run that the page reads."""
+_SOLVES: Final = ("Never", "Up to 1/8 of samples", "1/8 to 1/2", "More than 1/2")
+"""The `STRATA` in words."""
 # Of more, the page shows classes among so many right answers.
 _RIGHT: Final = 4
 _SUBSETS: Final = {
@@ -48,11 +50,11 @@ def where_lost(comparisons: pl.DataFrame, dataset: str) -> list[Table]:
     """The difference of each policy to the base in each stratum of `names.STRATA`, over all levels; or nothing."""
     parts = pl.col("metric").str.split("@").list
     lost = comparisons.with_columns(stratum=parts.first(), k=parts.last())
-    lost = lost.filter(pl.col("stratum").is_in([*STRATA]), level="", dataset=dataset, against=BASE_ITSELF)
+    lost = lost.filter(pl.col("stratum").is_in(STRATA), level="", dataset=dataset, against=BASE_ITSELF)
     if lost.is_empty():
         return []
     methods, rows = in_order(lost["method"]), list[Sequence[Cell]]()
-    for stratum, words in STRATA.items():
+    for stratum, words in zip(STRATA, _SOLVES, strict=True):
         if by_method := {row["method"]: row for row in lost.filter(stratum=stratum).iter_rows(named=True)}:
             ordered = [by_method[name] for name in methods]
             cells = [(interval_text(row), f"{row['difference'] * row['questions']:+.1f} questions") for row in ordered]

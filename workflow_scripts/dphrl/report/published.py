@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import yaml
 
-from dphrl.evaluation.methods import in_order, label
 from dphrl.report.headline import last_steps
+from dphrl.report.methods import in_order, label
 from dphrl.report.text_tables import Table
 from dphrl.text import percent
 

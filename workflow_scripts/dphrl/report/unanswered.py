@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dphrl.evaluation.methods import label
+from dphrl.report.methods import label
 from dphrl.scoring.verdict_tables import unanswered_or_cut_off
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from dphrl.evaluation.methods import colours, in_order, label
 from dphrl.report.headline import last_steps
+from dphrl.report.methods import colours, in_order, label
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 

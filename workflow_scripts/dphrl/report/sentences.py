@@ -4,9 +4,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dphrl.evaluation import diagnosis as rule
-from dphrl.evaluation.diagnosis import KINDS, Diagnosis, Exchange, Hotter
+from dphrl.evaluation.diagnosis import Diagnosis, Exchange, Hotter
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS
 from dphrl.text import change, count, interval, margin_in_points, percent, points
+
+KINDS = {
+    "programs": "programs",
+    "styles": "styles",
+    "skeletons": "ways of calculating",
+    "answers": "answers",
+    "responses": "responses",
+}
+"""Kinds of classes in words."""
 
 
 class Said(NamedTuple):

@@ -1,36 +1,11 @@
-"""Doubts about files of samples: questions chosen by these samples, and guesses."""
+"""Right answers by guessing."""
 
 from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from dphrl.evaluation.estimator import pass_at_k
-
-# By Chao's number, so many unsolved questions must be expected before their absence is a sign of a filter.
-_UNSEEN = 5.0
-_FEWEST_SAMPLES = 4
-
-
-def look_chosen(n: NDArray[np.int64], c: NDArray[np.int64]) -> bool:
-    """Whether questions that no sample solves, or that all solve, were taken out of a file.
-
-    f_j questions have j right samples of n. Chao's bias-corrected number of questions that no sample solves is
-    (n - 1) / n f_1 (f_1 - 1) / (2 (f_2 + 1)) (Chao 1987, Biometrics 43, 783-791). If this is five or more and the file
-    holds none, a filter is likely; so too from the other end. Only questions with the most frequent n count.
-
-    Args:
-        n, c: (questions,), samples and right ones.
-    """
-    sizes, numbers = np.unique(n, return_counts=True)
-    most = int(sizes[numbers.argmax()])
-    if most < _FEWEST_SAMPLES:
-        return False
-    counts = np.bincount(c[n == most], minlength=most + 1).astype(float)
-    ends = (counts[:3], counts[::-1][:3])
-    unseen = ((most - 1) / most * f1 * (f1 - 1) / (2 * (f2 + 1)) for f0, f1, f2 in ends if not f0)
-    return any(number >= _UNSEEN for number in unseen)
+from dphrl.evaluation import pass_at_k
 
 
 def guessed(files: Mapping[str, pl.DataFrame], k: int) -> dict[str, float] | None:

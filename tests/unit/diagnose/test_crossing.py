@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_evaluations import evaluation, study
 
+from dphrl.diagnose.crossing import compared_k, crossing
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.against_base import compared_k, crossing
 
 
 def policies(base, trained, n=16):
@@ -21,7 +21,8 @@ def policies(base, trained, n=16):
 
 
 def found(frame):
-    return crossing(study(frame, [1])).row(0, named=True)
+    base, *tuned = study(frame, [1]).policies
+    return crossing(base, tuned).row(0, named=True)
 
 
 def test_a_policy_that_sharpens_crosses_the_base():

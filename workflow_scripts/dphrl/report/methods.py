@@ -1,9 +1,10 @@
 """The methods that tables, figures and pages name, in reading order. Any other method keeps its name and comes last."""
 
-import re
 from collections.abc import Iterable
 from itertools import cycle
 from typing import Final, NamedTuple
+
+from dphrl.store.policy_names import of_mixture
 
 
 class Named(NamedTuple):
@@ -48,7 +49,6 @@ METHODS: Final = {
     "replay": Named("Replay of stored responses", "#661100"),
     "fkl_all": Named("Forward KL, rollouts on all", "#aa4466"),
 }
-MIXED: Final = "mixed"
 # Colours of methods that the table does not name.
 _FURTHER: Final = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
 
@@ -81,12 +81,3 @@ def colours(methods: Iterable[str]) -> dict[str, str]:
 def phrase(method: str) -> str:
     """A method in a sentence."""
     return METHODS[method].phrase or label(method) if method in METHODS else label(method)
-
-
-def of_mixture(method: str) -> tuple[str, int | None] | None:
-    """Of weights mixed with the base's the method, and its share in per cent; None for another method.
-
-    `<method>-mixed` is the path of all its mixtures, without a share. No name of a configuration has a hyphen.
-    """
-    match = re.fullmatch(rf"(.+)-(?:m(\d\d?)|{MIXED})", method)
-    return (match[1], int(match[2]) if match[2] else None) if match else None
