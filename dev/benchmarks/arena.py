@@ -2,6 +2,7 @@
 
     .venv/bin/python dev/benchmarks/arena.py collect docs/arena.parquet results/arena ...
     .venv/bin/python dev/benchmarks/arena.py tables docs/arena.parquet
+    .venv/bin/python dev/benchmarks/arena.py figure docs/arena.parquet      # docs/images/arena.svg
 
 The file has a row for each question of each policy that was evaluated, so that all tables follow from it. The policies
 of a run <name>-hot, drawn at a higher temperature, stand with those of <name>, whose base they are compared with.
@@ -11,15 +12,18 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+import altair as alt
+import numpy as np
 import polars as pl
-from registered import Floats, collect, shown_p, table
+from registered import collect, shown_p, table
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.comparisons import comparisons
-from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, Paths, paths
-from dphrl.evaluation.interval import of_draws, permutation_p
+from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, Paths, of_trainings, paths
+from dphrl.evaluation.interval import Estimate, of_draws, permutation_p
 from dphrl.evaluation.study import Study
-from dphrl.report.methods import in_order, label
+from dphrl.report.figures import to_svg
+from dphrl.report.methods import colours, in_order, label
 from dphrl.report.page_tables import where_lost
 from dphrl.report.text_tables import markdown_table
 from dphrl.store.parquet import read_table
@@ -27,9 +31,10 @@ from dphrl.store.policy_names import BASE, PolicyName
 
 DATASET, LEVEL, SAMPLES, HOT = "in_domain", "ambiguous", 8, "-hot"
 CONFIG = EvaluateConfig(datasets=(DATASET,), k=(1, 2, 4, 8))
-# Mixtures are compared with mixtures, each other method with GRPO.
+FIGURE = Path(__file__).parents[2] / "docs/images/arena.svg"
+# The rival of mixtures is a mixture, that of each other arm GRPO.
 LIKE_WITH_LIKE = {"dph_f-mixed": "grpo-mixed"}
-SHOWN = {"best_mean": "best mean", "gain@0.9": "at 90 %", "gain@0.8": "at 80 %", "gain@0.7": "at 70 %"}
+GAINS = ["gain@0.9", "gain@0.8", "gain@0.7"]
 
 
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
@@ -61,7 +66,7 @@ def study_of(counts: pl.DataFrame) -> Study:
 
 
 def arms(study: Study, followed: Paths) -> None:
-    """Of each arm the accuracy bought, without and with split draws, and where its trainings end."""
+    """Of each arm the accuracy bought less that of its rival, without and with split draws, and where it ends."""
     last: dict[str, list[tuple[float, float]]] = {}
     for policy in study.last_steps().policies:
         inside = (policy.rows["level"] == LEVEL).to_numpy()
@@ -69,41 +74,55 @@ def arms(study: Study, followed: Paths) -> None:
         last.setdefault(policy.key.method, []).append((policy.solve_rates.mean(), solved))
     lines = []
     for method in in_order(followed.trainings):
-        trainings = followed.trainings[method]
-        values = pl.DataFrame([training.values for training in trainings])
+        values = pl.DataFrame([training.values for training in followed.trainings[method]])
         ends = pl.DataFrame(last.get(method, []), schema=["mean", "solved"], orient="row")
-        columns = [*values.select(BOUGHT, BOUGHT_SPLIT, *SHOWN), *ends]
-        lines.append([label(method), str(len(trainings)), *map(_spread, columns)])
-    head = ["arm", "trainings", "A", "A, split draws", *SHOWN.values(), "last mean", f"last pass@{SAMPLES}, {LEVEL}"]
+        cells = [label(method), str(values.height)]
+        for metric in (BOUGHT, BOUGHT_SPLIT):
+            found = less_rival(followed, metric, method)
+            cells += [_spread(values[metric]), shown(found[0]) if found else "", shown_p(found[1]) if found else ""]
+        lines.append([*cells, *map(_spread, [values["best_mean"], *ends])])
+    compared = ["less rival [95 %]", "permutation p"]
+    head = ["arm", "trainings", "A", *compared, "A, split draws", *compared]
+    head += ["best mean", "last mean", f"last pass@{SAMPLES}, {LEVEL}"]
     table(head, lines, "l" + "r" * (len(head) - 1))
+
+
+def parts(followed: Paths) -> None:
+    """Of each arm the parts of both intervals, the differences that they find in 80 % of cases, and the curve G."""
+    lines = []
+    for method in in_order(followed.trainings):
+        values = pl.DataFrame([training.values for training in followed.trainings[method]])
+        cells = [label(method)]
+        for metric in (BOUGHT, BOUGHT_SPLIT):
+            found = less_rival(followed, metric, method)
+            halves = ", ".join(f"{100 * part.half(0.05):.1f}" for part in found[0].parts) if found else ""
+            cells += [halves, *([f"{100 * found[0].detectable(0.05):.1f}", shown_p(found[0].p)] if found else ["", ""])]
+        lines.append([*cells, *map(_spread, values.select(GAINS))])
+    measured = ["trainings, questions", "finds", "p"]
+    head = ["arm", *measured, *(f"{name}, split draws" for name in measured), *GAINS]
+    table(head, lines, "l" + "r" * (len(head) - 1))
+
+
+def less_rival(followed: Paths, metric: str, method: str) -> tuple[Estimate, float] | None:
+    """The accuracy bought by an arm less that of its rival, and the permutation p; None without a rival."""
+    rival, bought = LIKE_WITH_LIKE.get(method, "grpo"), followed.bought(metric)
+    if method == rival or rival not in bought:
+        return None
+    ours, theirs = bought[method], bought[rival]
+    return of_draws(ours, theirs, followed.questions), permutation_p(ours[:, 0], theirs[:, 0])
+
+
+def shown(found: Estimate) -> str:
+    """A difference with its interval, in points."""
+    low, high = found.interval(0.95)
+    return f"{100 * found.value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
 def _spread(values: pl.Series) -> str:
     """Mean and standard deviation over trainings, in points."""
-    spread = "" if len(values) < 2 else f" ± {100 * float(str(values.std())):.1f}"
-    return f"{100 * float(str(values.mean())):.1f}{spread}" if len(values) else ""
-
-
-def contrasts(followed: Paths, metric: str) -> None:
-    """The accuracy bought by each arm less that of what it is compared with, uncorrected."""
-    bought: dict[str, Floats] = followed.bought(metric)
-    lines = []
-    for method in in_order(bought):
-        against = LIKE_WITH_LIKE.get(method, "grpo")
-        if method == against or against not in bought:
-            continue
-        ours, theirs = bought[method], bought[against]
-        found = of_draws(ours, theirs, followed.questions)
-        low, high = found.interval(0.95)
-        parts = ", ".join(f"{100 * part.half(0.05):.1f}" for part in found.parts)
-        lines.append([
-            f"{label(method)} - {label(against)}", f"{len(ours)}, {len(theirs)}",
-            f"{100 * found.value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]", parts,
-            f"{100 * found.detectable(0.05):.1f}", shown_p(found.p),
-            shown_p(permutation_p(ours[:, 0], theirs[:, 0])),
-        ])  # fmt: skip
-    head = [metric, "trainings", "difference [95 %]", "trainings, questions", "finds", "p", "permutation p"]
-    table(head, lines, "l" + "r" * (len(head) - 1))
+    points = 100 * values.to_numpy()
+    spread = f" ± {points.std(ddof=1):.1f}" if len(points) > 1 else ""
+    return f"{points.mean():.1f}{spread}" if len(points) else ""
 
 
 def tables(path: Path) -> None:
@@ -113,19 +132,45 @@ def tables(path: Path) -> None:
         study = study_of(counts)
         followed = next(found for found in paths(study) if found.level == LEVEL)
         arms(study, followed)
-        for metric in (BOUGHT, BOUGHT_SPLIT):
-            contrasts(followed, metric)
+        parts(followed)
         for lost in where_lost(comparisons(study), DATASET):
             print(markdown_table(lost))
 
 
+def figure(path: Path, run: str) -> alt.LayerChart | alt.FacetChart:
+    """The mean path of each arm of a run: pass@8 on the ambiguous questions against mean accuracy."""
+    study = study_of(pl.read_parquet(path).filter(run=run))
+    points = []
+    for method, paths_of in of_trainings(study.policies).items():
+        for number, policies in enumerate(zip(*paths_of, strict=True)):
+            inside = (policies[0].rows["level"] == LEVEL).to_numpy()
+            accuracy = np.mean([policy.solve_rates.mean() for policy in policies])
+            solved = np.mean([policy.pass_at([SAMPLES])[inside, 0].mean() for policy in policies])
+            points.append((method, number, float(accuracy), float(solved)))
+    rows = pl.DataFrame(points, ["method", "number", "accuracy", "solved"], orient="row")
+    rows = rows.with_columns(free=pl.col("method").str.contains("-mixed|_t13"), arm=pl.col("method").replace_strict(
+        arms := in_order(rows["method"]), [label(name) for name in arms], return_dtype=pl.String))  # fmt: skip
+    colour = alt.Color("arm:N", legend=None, scale=alt.Scale(
+        domain=[label(name) for name in arms], range=[*colours(arms).values()]))  # fmt: skip
+    axis, scale = alt.Axis(format="%"), alt.Scale(zero=False)
+    x = alt.X("accuracy:Q", title="mean accuracy, all questions", axis=axis, scale=scale)
+    y = alt.Y("solved:Q", title=f"pass@{SAMPLES}, {LEVEL} questions", axis=axis, scale=scale)
+    lines = alt.Chart(rows).mark_line(point=True).encode(
+        x, y, colour, order="number:O", strokeDash=alt.StrokeDash("free:N", legend=None))  # fmt: skip
+    ends = rows.filter(pl.col("number") == pl.col("number").max().over("method"))
+    names = alt.Chart(ends).mark_text(align="left", dx=6, fontSize=11).encode(x, y, colour, text="arm:N")
+    return alt.layer(lines, names).properties(width=640, height=420, background="white", padding=10)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["collect", "tables"])
+    parser.add_argument("what", choices=["collect", "tables", "figure"])
     parser.add_argument("counts", type=Path, help="the file of counts")
     parser.add_argument("runs", type=Path, nargs="*", help="folders of finished runs")
     arguments = parser.parse_args()
     if arguments.what == "collect":
         collect(arguments.runs, arguments.counts, of_run, ["run", "method", "seed", "step", "question"])
-    else:
+    elif arguments.what == "tables":
         tables(arguments.counts)
+    else:
+        FIGURE.write_text(to_svg(figure(arguments.counts, "arena")), encoding="utf-8")

@@ -48,6 +48,13 @@ METHODS: Final = {
     "js_definition_0_2": Named("DPH-JS by definition, eta 0.2", "#117733", "DPH-JS by definition"),
     "replay": Named("Replay of stored responses", "#661100"),
     "fkl_all": Named("Forward KL, rollouts on all", "#aa4466"),
+    "right": Named("DPH-F on all solved", "#88ccee", "DPH-F that rehearses all solved questions"),
+    "boundary": Named("DPH-F on the boundary", "#332288"),
+    "pkpo": Named("PKPO", "#117733"),
+    "maxrl": Named("MaxRL", "#999933"),
+    "w_reinforce": Named("W-REINFORCE", "#882255"),
+    "ucpo": Named("UCPO", "#e69f00"),
+    "alpha_dpg": Named("alpha-DPG", "#44aa99"),
 }
 # Colours of methods that the table does not name.
 _FURTHER: Final = ("#44aa99", "#999933", "#332288", "#88ccee", "#661100", "#6699cc", "#ddcc77", "#aa4466")
