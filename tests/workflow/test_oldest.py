@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from runs import ROOT, TINY, Workflow, copy_project
+from runs import ROOT, TINY, Workflow
 
 pytestmark = [pytest.mark.workflow, pytest.mark.full]
 
@@ -19,20 +19,22 @@ def oldest() -> str:
     return stated[1]
 
 
-@pytest.fixture(scope="module")
-def with_oldest(oldest: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with this Snakemake in the folder that is first on the path of its runs."""
-    project = copy_project(tmp_path_factory.mktemp("project"))
+class WithPackages(Workflow):
+    """A run that finds the packages in its folder before those of the environment."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        plain = super().variables
+        return plain | {"PYTHONPATH": f"{plain['PYTHONPATH']}:{self.folder / 'packages'}"}
+
+
+def test_it_runs_the_tiny_workflow_and_then_has_nothing_to_do(oldest: str, project: Path, tmp_path: Path) -> None:
     # Its other requirements are those of the pinned version.
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(project / "workflow_scripts")]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path / "packages")]
     done = subprocess.run([*pip, f"snakemake=={oldest}"], capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"no package index: pip cannot install snakemake=={oldest}: {done.stderr.strip()[-200:]}")
-    return project
-
-
-def test_it_runs_the_tiny_workflow_and_then_has_nothing_to_do(with_oldest: Path, oldest: str, tmp_path: Path) -> None:
-    workflow = Workflow(with_oldest, tmp_path, TINY)
+    workflow = WithPackages(project, tmp_path, TINY)
     assert workflow.run("--version") == f"{oldest}\n"
     workflow.run()  # which ends with the audit
     assert "Nothing to be done" in workflow.run("--dry-run")
