@@ -56,7 +56,7 @@ def test_an_experiment_is_planned_with_its_own_data_methods_and_steps(name: str,
     counts = Counter({rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)})
     config = experiment(name)
     layout = Layout(config)
-    expected = {"import_model": len(layout.models()), "tensorise": len(layout.draws())}
+    expected = {"import_model": len(layout.models()), "tensorise": len(layout.draws()) * len(config.stored)}
     expected |= {"train_segment": len(layout.segments()), "evaluate_policy": len(layout.evaluations())}
     expected |= {"build_world": int(config.toy is not None), "report": 1, "audit": 1}
     assert {rule: counts[rule] for rule in expected} == expected

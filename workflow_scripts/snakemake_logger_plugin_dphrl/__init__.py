@@ -135,7 +135,7 @@ class LogHandler(LogHandlerBase):
         if self._failed and "At least one job did not complete" in text:
             return f"Not finished: {counted(self._failed, 'job')} failed. When the cause is mended: {GOES_ON.lower()}"
         if fields["exception"] == "MissingRuleException":
-            return f"{text}\nTargets are {', '.join(TARGETS)}, or a file under results/."
+            return f"{text}\nTargets are {', '.join(TARGETS)}, report, audit, or a file under results/."
         try:
             for file in self._configuration:
                 read_yaml(file)

@@ -43,7 +43,9 @@ def test_the_configuration_of_an_experiment_has_the_registered_digest(name: str)
 
 def test_the_header_of_an_overlay_names_the_experiment_that_it_changes() -> None:
     for name in NAMES:
-        files = [OVERLAYS[name], name] if name in OVERLAYS else [name]
+        files = [name]
+        while files[0] in OVERLAYS:
+            files.insert(0, OVERLAYS[files[0]])
         assert files_of(name) == [FULL.with_name(f"{file}.yaml") for file in files]
 
 
@@ -53,7 +55,7 @@ def test_an_overlay_has_no_value_that_its_base_has(name: str) -> None:
         inner = [same(value, base[key]) for key, value in overlay.items() if isinstance(value, dict) and key in base]
         return sum(inner, [key for key, value in overlay.items() if key in base and value == base[key]])
 
-    base, overlay = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in files_of(name))
+    *_, base, overlay = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in files_of(name))
     assert same(overlay, base) == []
 
 
