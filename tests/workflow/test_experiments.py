@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
 from experiments import NAMES, experiment, files_of
-from runs import Workflow
+from runs import ROOT, Workflow
 
 from dphrl.config.blocks.data import TOY
 from dphrl.config.load import read_config
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.workflow
 
 
 def _write_placeholders(name: str, folder: Path) -> None:
-    """Empty files and folders where the experiment expects its data, and a model folder without a model."""
+    """Empty files where the experiment expects its data, a model folder without a model, and the user's functions."""
     config = experiment(name)
     if start := config.policy.supervised:
         (folder / start.source).parent.mkdir(parents=True)
@@ -33,6 +34,9 @@ def _write_placeholders(name: str, folder: Path) -> None:
         (folder / dataset.source).touch()
         if dataset.database_folder:
             (folder / dataset.database_folder).mkdir(parents=True, exist_ok=True)
+    for file in {file for method in config.methods.values() for file in method.files}:
+        (folder / file).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / file, folder / file)
     for place in Layout(config).models().values():
         if model_name(place, folder):
             continue
