@@ -214,6 +214,19 @@ def test_answers_are_judged_here(tmp_path, capsys):
     assert "has no gold answer; the file has none: give them with --gold FILE" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"input": "2 + 2?", "output": "It is 4.", "gts": "4", "score": -1.0},
+        {"prompt": "2 + 2?", "responses": ["It is 4.", "5"], "score": [0.9, 0.2], "gold": "4"},
+    ],
+)
+def test_verdicts_of_files_that_are_judged_here_are_not_read(row, tmp_path, capsys):
+    path = str(lines(tmp_path / "samples.jsonl", row))
+    assert main(["diagnose", path, path, "--task", "math"]) == 4
+    assert "of the base 100.0 %" in capsys.readouterr().out
+
+
 def test_all_golds_of_a_list_are_required(tmp_path, capsys):
     paths = []
     for name, answer in (("base", "2, 1"), ("tuned", "2")):
