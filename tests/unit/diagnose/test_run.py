@@ -294,3 +294,17 @@ def test_answers_that_the_scorer_finds_less_often_are_no_loss(
     assert "CANNOT TELL" in said
     assert "no answer is found in 50.0 % of the samples of open and in 0.0 % of the base's" in said
     assert "<think>6" in said
+
+
+@pytest.mark.parametrize(("none", "word"), [(5, "too many answers are not found"), (4, "no loss of 5 points")])
+def test_nothing_is_told_where_most_answers_of_both_are_not_found(none, word, tmp_path, capsys):
+    rows = (
+        {"question": f"Q{n}?", "gold": "6", "text": "No idea." if sample < none else "It is 6."}
+        for n in range(80)
+        for sample in range(8)
+    )
+    path = str(lines(tmp_path / "a.jsonl", *rows))
+    main(["diagnose", path, path, "--task", "math"])
+    said = capsys.readouterr().out
+    assert word in said.splitlines()[0]
+    assert ("no answer is found in 62.5 % of the samples of a and in 62.5 % of the base's" in said) == (none > 4)
