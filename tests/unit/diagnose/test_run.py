@@ -214,6 +214,19 @@ def test_answers_are_judged_here(tmp_path, capsys):
     assert "has no gold answer; the file has none: give them with --gold FILE" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"input": "2 + 2?", "output": "It is 4.", "gts": "4", "score": -1.0},
+        {"prompt": "2 + 2?", "responses": ["It is 4.", "5"], "score": [0.9, 0.2], "gold": "4"},
+    ],
+)
+def test_verdicts_of_files_that_are_judged_here_are_not_read(row, tmp_path, capsys):
+    path = str(lines(tmp_path / "samples.jsonl", row))
+    assert main(["diagnose", path, path, "--task", "math"]) == 4
+    assert "of the base 100.0 %" in capsys.readouterr().out
+
+
 def test_all_golds_of_a_list_are_required(tmp_path, capsys):
     paths = []
     for name, answer in (("base", "2, 1"), ("tuned", "2")):
@@ -281,3 +294,17 @@ def test_answers_that_the_scorer_finds_less_often_are_no_loss(
     assert "CANNOT TELL" in said
     assert "no answer is found in 50.0 % of the samples of open and in 0.0 % of the base's" in said
     assert "<think>6" in said
+
+
+@pytest.mark.parametrize(("none", "word"), [(5, "too many answers are not found"), (4, "no loss of 5 points")])
+def test_nothing_is_told_where_most_answers_of_both_are_not_found(none, word, tmp_path, capsys):
+    rows = (
+        {"question": f"Q{n}?", "gold": "6", "text": "No idea." if sample < none else "It is 6."}
+        for n in range(80)
+        for sample in range(8)
+    )
+    path = str(lines(tmp_path / "a.jsonl", *rows))
+    main(["diagnose", path, path, "--task", "math"])
+    said = capsys.readouterr().out
+    assert word in said.splitlines()[0]
+    assert ("no answer is found in 62.5 % of the samples of a and in 62.5 % of the base's" in said) == (none > 4)

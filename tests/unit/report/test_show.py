@@ -50,6 +50,8 @@ def test_the_command_shows_and_refuses_with_a_hint(
     for file, problem in (
         (damaged, "it is not the file that was written"),
         (tmp_path / "none.parquet", "no such file"),
+        (tmp_path, "a folder; name a file in it"),
+        (built / "policies/base", f"a folder; name {built}/policies/base.json"),
     ):
         assert main(["show", str(file)]) == 2
         assert problem in capsys.readouterr().err

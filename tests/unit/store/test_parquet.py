@@ -105,10 +105,6 @@ def _cut_off(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
 
 
-def _without_footer(path: Path) -> None:
-    FRAME.write_parquet(path)
-
-
 def _other_schema(path: Path) -> None:
     write_table(pl.DataFrame({"step": [1], "metric": ["reward"], "value": [0.5]}), "metrics", path, FOOTER)
 
@@ -129,8 +125,7 @@ def _changed_footer(path: Path) -> None:
     [
         (lambda path: None, "No such file"),
         (lambda path: path.touch(), "empty"),
-        (_not_parquet, "no sha256 in its footer"),
-        (_without_footer, "no sha256 in its footer"),
+        (_not_parquet, "delete it and run snakemake again"),
         (_cut_off, " in its footer, "),
         (_changed_footer, " in its footer, "),
         (_other_schema, "holds 'metrics' version 1, expected 'rollouts' 1"),
@@ -144,6 +139,13 @@ def test_another_file_is_refused_by_name(write: Callable[[Path], None], named: s
         read_table(path, "rollouts")
     assert named in str(error.value)
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_table_of_another_program_is_not_ours_to_delete(verify: bool, tmp_path: Path) -> None:
+    FRAME.write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(SchemaError, match=r"x\.parquet: no artifact of this workflow: its footer has no 'dphrl'$"):
+        read_footer(tmp_path / "x.parquet", verify=verify)
 
 
 def test_a_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:

@@ -70,7 +70,11 @@ class SampleFile:
 
 
 def read_samples(
-    path: Path, *, mapping: Mapping[str, str] = MappingProxyType({}), threshold: float | None = None
+    path: Path,
+    *,
+    mapping: Mapping[str, str] = MappingProxyType({}),
+    threshold: float | None = None,
+    verdicts: bool = True,
 ) -> SampleFile:
     """Read a file of samples.
 
@@ -79,6 +83,7 @@ def read_samples(
         mapping: our name of a field -> the file's, with dots into nested objects. It replaces the names of the format.
             A field that the first object lacks is an error in a plain file, and a note in a file of a known format.
         threshold: a response is correct if its score is at least this; needed where scores are not 0 or 1.
+        verdicts: False: they and the threshold are not read, for samples that are judged anew.
 
     Raises:
         SourceError: the file is in no known format, or a row does not fit the format.
@@ -101,8 +106,10 @@ def read_samples(
         fields = names_of(leaves(first))
         raise SourceError(f"{path}: --map {name}={theirs}: the first object has no such field; it has {fields}")
     mapping = {name: theirs for name, theirs in mapping.items() if name not in absent}
-    score = score_field(path, known, first, mapping)
+    score = score_field(path, known, first, mapping) if verdicts else None
     names = _names(known, first, mapping | ({"score": score} if score else {}))
+    if not verdicts:
+        names, threshold = {name: theirs for name, theirs in names.items() if name not in _VERDICTS}, None
     if threshold is not None and not Field(names.get("score", ())).is_in(first):
         raise SourceError(f"{path}: which field is the score? Say --map score=FIELD")
     shown = tqdm(chain([head], records), desc=path.name, unit=" rows", delay=2, disable=None, leave=False)

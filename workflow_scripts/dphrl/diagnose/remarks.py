@@ -15,6 +15,8 @@ from dphrl.text import percent, points, visible
 
 QUALIFIES = 0.05
 """A difference of the shares of truncated or empty answers above it qualifies the diagnosis."""
+# A share of samples without an answer above it leaves no verdict.
+_MOST = 0.5
 OF_BASE = ("none", "1", "2", "up to 1/4", "up to 1/2", "more")
 """Numbers of right samples under the base."""
 # A colder model seems narrower.
@@ -58,7 +60,9 @@ def _of_question(column: str) -> pl.Expr:
 
 
 def unanswered(joined: Joined, own: Sequence[str]) -> Unanswered | None:
-    """The shares of samples without an answer, if they differ by more than `QUALIFIES`; None where they are not known.
+    """The shares of samples without an answer, if one is above a half or they differ by more than `QUALIFIES`.
+
+    None too where they are not known.
 
     Args:
         own: the policies of the model.
@@ -67,7 +71,7 @@ def unanswered(joined: Joined, own: Sequence[str]) -> Unanswered | None:
         return None
     base, *tuned = (float(joined.rows[name][UNANSWERED].mean()) for name in (BASE, *own))  # type: ignore[arg-type]
     mine = float(np.mean(tuned))
-    if abs(mine - base) <= QUALIFIES:
+    if abs(mine - base) <= QUALIFIES and max(mine, base) <= _MOST:
         return None
     larger = own[int(np.argmax(tuned))] if mine > base else BASE
     text = joined.rows[larger].filter(UNANSWERED)["text"][0]

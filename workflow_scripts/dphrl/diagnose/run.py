@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
 def _read(every: Iterable[Path], options: Namespace) -> dict[Path, SampleFile]:
     """The files by path, judged where the user asks for it."""
     paths = list(dict.fromkeys(every))
-    read = partial(read_samples, mapping=dict(options.map), threshold=options.threshold)
+    read = partial(read_samples, mapping=dict(options.map), threshold=options.threshold, verdicts=not options.task)
     if sum(part.stat().st_size for path in paths for part in parts_of(path)) < _LARGE:
         files = list(map(read, paths))
     else:

@@ -25,7 +25,7 @@ def answers(comparison: Comparison) -> Table:
         rows.append([row["method"], f"{row['questions']:,}", f"{row['samples']:,}", number, *cells])
     caption = (
         "Per cent of the samples. Truncated: stopped at the length limit (-: the file does not say). Empty: no text, or"
-        " no answer in it for verdicts of this workflow. Repeated: the text of an earlier sample of the question."
+        " no answer in verdicts of a run. Repeated: the text of an earlier sample of the question."
     )
     heads = ["model", "questions", "samples", "per question", "right", "truncated", "empty", "repeated"]
     return Table("The files", caption, heads, rows)

@@ -100,7 +100,7 @@ class Diagnosis:
         exchange: questions kept, lost and gained.
         trainings: difference of pass@k of each of several trainings; empty for one training.
         guesses: pass@k of both models with the right answer of another question; None without classes of answers.
-        unanswered: None where the shares do not differ, or are not known.
+        unanswered: None where the shares are small and do not differ, or are not known.
         variety: of the first kind of classes; None where it is not known.
         hotter: None without files at higher temperatures.
         corrected: p of the loss of coverage after Holm's correction over the tuned models.
@@ -169,7 +169,7 @@ def decide(
         base, trainings: k samples of each question or more.
         chosen: the questions look chosen by these samples.
         guesses: pass@k of both models with the right answer of another question.
-        unanswered: shares of samples without an answer, if they differ.
+        unanswered: shares of samples without an answer, if they differ or are large.
         variety: of the first kind of classes that the files have.
         by_hand: k was chosen by the user.
     """

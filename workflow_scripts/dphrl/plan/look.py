@@ -174,8 +174,8 @@ def look(config: Config, folder: Path) -> Look:
     train = config.train_dataset
     if not train or not config.has_model or config.toy:
         raise ValueError(
-            "a look needs a model and your own training questions; the demo makes both, and recorded answers are judged"
-            " by the run in seconds"
+            "a look needs a model and your own training questions; the demo has its own, and recorded answers are"
+            " judged by the run in seconds"
         )
     if config.gpu_gib and device_of_job() == "cpu":
         raise ValueError(

@@ -10,6 +10,7 @@ from dphrl.machine.progress import counted
 from dphrl.report.audit_between import digest_of, is_outside, span
 from dphrl.report.audit_files import Run
 from dphrl.report.figures import figure, figures
+from dphrl.report.show import check_is_file
 from dphrl.store.kinds import manifest_above
 from dphrl.store.manifest import folder_of, read_manifest
 from dphrl.store.parquet import read_footer
@@ -24,11 +25,10 @@ def lineage(file: Path, depth: int | None = None) -> str:
         depth: how many steps to go back from the file; those further back are only counted. None: all are shown.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        OSError: as `check_is_file`.
         ValueError: no footer shows how it was made.
     """
-    if not file.is_file():
-        raise FileNotFoundError(f"{file}: no such file; name an artifact, e.g. results/demo/tables/headline.parquet")
+    check_is_file(file)
     root, maker = _maker(file.absolute())
     steps = list(_steps(Run(root), maker))
     path = file.absolute().relative_to(root).as_posix()

@@ -109,10 +109,10 @@ def _refused(diagnosis: Diagnosis) -> Said:
     if reason == rule.NOT_FOUND and diagnosis.unanswered is not None:
         missing = diagnosis.unanswered
         return Said(
-            "the scorer does not find answers equally often",
+            "too many answers are not found",
             f"no answer is found in {percent(missing.tuned)} % of the samples of {name} and in"
             f" {percent(missing.base)} % of the base's; one ends with {missing.example!r}.",
-            "draw longer responses, or ask for answers in another form.",
+            "draw longer responses, or ask for answers in a form that the scorer reads (docs/scoring.md).",
         )
     if reason == rule.GUESSES and diagnosis.guesses is not None:
         return Said(

@@ -20,11 +20,10 @@ def show(file: Path) -> str:
     metadata of tensors; the beginning of a text, such as a manifest. Control characters are symbols.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        OSError: as `check_is_file`.
         ValueError: the file cannot be read as the kind of file that its name says.
     """
-    if not file.is_file():
-        raise FileNotFoundError(f"{file}: no such file; name an artifact, e.g. results/demo/tables/headline.parquet")
+    check_is_file(file)
     if file.suffix == ".parquet":
         return _sections(_table(file))
     if file.suffix == ".safetensors":
@@ -35,6 +34,15 @@ def show(file: Path) -> str:
         raise ValueError(f"{file}: neither a table, tensors nor text ({error})") from error
     more = "" if len(text) <= 10 * _LONGEST_VALUE else f"\n... ({len(text)} characters)"
     return visible(text[: 10 * _LONGEST_VALUE]) + more
+
+
+def check_is_file(path: Path) -> None:
+    """Raise IsADirectoryError for a folder, which names its manifest, and FileNotFoundError where nothing is there."""
+    if path.is_dir():
+        manifest = Path(f"{path}.json")
+        raise IsADirectoryError(f"{path}: a folder; name {manifest if manifest.is_file() else 'a file in it'}")
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file; name an artifact, e.g. results/demo/tables/headline.parquet")
 
 
 def _table(file: Path) -> dict[str, list[str]]:

@@ -33,7 +33,7 @@ _FOOTER = "dphrl"
 ADDED: Final = ("schema", "version", "rows", "digest", "files", "file_sha256")
 # Before the sha256 in a footer, of so many characters.
 _MARK, _HEX = b'"file_sha256": "', 64
-_UNREADABLE = (OSError, ValueError, KeyError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
+_UNREADABLE = (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
 def write_table(
@@ -91,13 +91,15 @@ def _seal_of(path: Path) -> tuple[int, str, str]:
     """Where the sha256 in a table begins, its value, and the value that fits the other bytes.
 
     Raises:
+        KeyError: the file is a table of another program.
         ValueError: there is none.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         # The footer is near the end, after all values of the table.
         at = content.rfind(_MARK) + len(_MARK)
         if at < len(_MARK):
-            raise ValueError("no sha256 in its footer, so it is cut off or was not written by this workflow")
+            foreign = _FOOTER not in pl.read_parquet_metadata(path)
+            raise KeyError(_FOOTER) if foreign else ValueError("no sha256 in its footer")
         with memoryview(content) as view:
             digest = hashlib.sha256(view[:at])
             digest.update(view[at + _HEX :])
@@ -116,6 +118,8 @@ def read_footer(path: Path, schema: str | None = None, *, verify: bool = True) -
             if written != now:
                 raise ValueError(f"{written[:12]} in its footer, {now[:12]} now")
         footer: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)[_FOOTER])
+    except KeyError as error:
+        raise SchemaError(f"{path}: no artifact of this workflow: its footer has no {error}") from error
     except _UNREADABLE as error:
         raise SchemaError(
             f"{path}: it is not the file that was written ({error}); delete it and run snakemake again"
