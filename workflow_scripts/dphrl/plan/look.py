@@ -180,6 +180,7 @@ def look(config: Config, folder: Path) -> Look:
     if config.gpu_gib and device_of_job() == "cpu":
         raise ValueError(
             "hardware.gpu_gib is set and this machine has no GPU: look where there is one, or set it to null"
+            " (dphrl init --cpu does)"
         )
     dataset, hub = config.datasets[train], data_name(config.datasets[train].source)
     source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
