@@ -9,6 +9,7 @@ of a run <name>-hot, drawn at a higher temperature, stand with those of <name>, 
 """
 
 import argparse
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,17 +41,19 @@ GAINS = ["gain@0.9", "gain@0.8", "gain@0.7"]
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
     """The counts of each policy of a run. Questions are numbered by their ids.
 
-    Hotter policies are checkpoints with names such as `grpo_t13_step16`: their method is `grpo_t13`.
+    Hotter policies are checkpoints with names such as `grpo_t13_s41_step16`.
     """
     for path in sorted((run / "evaluation").rglob(f"{DATASET}.parquet")):
-        name = PolicyName.parse(str(path.parent.relative_to(run / "evaluation")))
-        if run.name.endswith(HOT) and name == BASE:
-            continue
-        method, _, step = name.method.partition("_step")
+        policy = str(path.parent.relative_to(run / "evaluation"))
+        if run.name.endswith(HOT):
+            if policy == str(BASE):
+                continue
+            policy = re.sub(r"_(s\d+)_(step\d+)$", r"-\1/\2", policy)
+        name = PolicyName.parse(policy)
         rows = read_table(path, "evaluation").sort("prompt_id").with_row_index("question")
         yield rows.select(
-            run=pl.lit(run.name.removesuffix(HOT)), method=pl.lit(method),
-            seed=pl.lit(name.seed, pl.Int32), step=pl.lit(int(step or name.step), pl.Int32),
+            run=pl.lit(run.name.removesuffix(HOT)), method=pl.lit(name.method),
+            seed=pl.lit(name.seed, pl.Int32), step=pl.lit(name.step, pl.Int32),
             question=pl.col("question").cast(pl.UInt16), level="level", c=pl.col("c").cast(pl.UInt8),
         )  # fmt: skip
 
