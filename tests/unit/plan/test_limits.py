@@ -166,7 +166,7 @@ def test_the_page_has_the_limits_of_llama_sql(tmp_path):
     with_model(tmp_path, "models/Llama-3.1-8B-Instruct")
     limits = Limits(config, tmp_path)
     jobs = {
-        "`sample`, one of 8 shards of the pre-samples": ("sample", {"plan": "presample", "dataset": "bird_train"}),
+        "`sample_draw`, one of 8 shards of the pre-samples": ("sample", {"plan": "presample", "dataset": "bird_train"}),
         "`sample`, a policy on BIRD": ("sample", {"plan": "evaluate", "dataset": "bird"}),
         "`tensorise`": ("tensorise", {"stored": "reference"}),
         "`train_segment`, 37 steps of GRPO": ("train_segment", {"method": "grpo"}),
@@ -177,5 +177,5 @@ def test_the_page_has_the_limits_of_llama_sql(tmp_path):
         for job, (rule, wildcards) in jobs.items()
     ]
     page = (ROOT / "docs/cluster.md").read_text(encoding="utf-8")
-    found = re.findall(r"^\| `(?:sample|tensorise|train_segment)`.*\| [\d,]+ \| [\d,]+ \|$", page, re.MULTILINE)
+    found = re.findall(r"^\| `(?:sample|sample_draw|tensorise|train_segment)`.*\| [\d,]+ \| [\d,]+ \|$", page, re.MULTILINE)
     assert found == expected, "the table should be:\n" + "\n".join(expected)
