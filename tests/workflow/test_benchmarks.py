@@ -30,6 +30,7 @@ REGISTERED = {
         "language-model.parquet",
         "| DPH-JS - GRPO, pass@16, unseen | 5, 5 | +5.3 [+1.0, +9.6] | 0.056 | 7.5 |",
     ),
+    "arena": ("../arena.parquet", "| DPH-F, weights mixed | "),
 }
 DOCUMENTED = re.compile(r"python (dev/benchmarks/(\w+)\.py)(.*)")
 
