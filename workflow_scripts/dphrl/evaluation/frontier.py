@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dphrl.evaluation.estimator import pass_at_k
 from dphrl.evaluation.interval import Floats, Questions
+from dphrl.evaluation.names import MIXED, of_mixture
 from dphrl.evaluation.study import Policy, Study
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.policy_names import MIXED, of_mixture
 
 BOUGHT, BOUGHT_SPLIT = "accuracy_bought", "accuracy_bought_split"
 _KEPT = (0.9, 0.8, 0.7, 0.6, 0.5)

@@ -1,5 +1,6 @@
 """Names of policies and metrics; this module imports no estimator."""
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,6 +15,8 @@ STRATA: Final = ("never", "rarely", "sometimes", "mostly")
 """How often the base solves a question: no sample is right, up to 1/8, up to 1/2, more."""
 AGAINST_ITSELF: Final = tuple(f"{name}@" for name in ("keep", "explore", *STRATA))
 """Metrics of questions that the base's samples choose: they are compared with `base_itself`."""
+MIXED: Final = "mixed"
+"""The end of the name of a method's path of mixtures."""
 
 
 def numbered(metrics: Iterable[str], start: str) -> list[int]:
@@ -25,3 +28,12 @@ def numbered(metrics: Iterable[str], start: str) -> list[int]:
 def average_of(role: str) -> str:
     """The name of the average over the datasets of a role, in place of a dataset name."""
     return f"average ({role.replace('_', ' ')})"
+
+
+def of_mixture(method: str) -> tuple[str, int | None] | None:
+    """The method of `<method>-m50`, weights mixed with the base's, and its share in per cent; None for other methods.
+
+    `<method>-mixed`, the path of all mixtures of a method, has no share. No name of a configuration has a hyphen.
+    """
+    match = re.fullmatch(rf"(.+)-(?:m(\d\d?)|{MIXED})", method)
+    return (match[1], int(match[2]) if match[2] else None) if match else None

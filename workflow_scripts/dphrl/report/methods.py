@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import cycle
 from typing import Final, NamedTuple
 
-from dphrl.store.policy_names import of_mixture
+from dphrl.evaluation.names import of_mixture
 
 
 class Named(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 
 class PolicyName(NamedTuple):
@@ -41,14 +41,3 @@ BASE = PolicyName("base")
 START = PolicyName("start")
 # The draw of stage 1 (pre-samples, refinement, partition, stored responses) by the run's seed alone.
 DRAW = "main"
-# The end of the name of a method's path of mixtures.
-MIXED: Final = "mixed"
-
-
-def of_mixture(method: str) -> tuple[str, int | None] | None:
-    """The method of `<method>-m50`, weights mixed with the base's, and its share in per cent; None for other methods.
-
-    `<method>-mixed`, the path of all mixtures of a method, has no share. No name of a configuration has a hyphen.
-    """
-    match = re.fullmatch(rf"(.+)-(?:m(\d\d?)|{MIXED})", method)
-    return (match[1], int(match[2]) if match[2] else None) if match else None
