@@ -154,7 +154,7 @@ class Limits:
         if rule == "train_base":
             return base_stage(config, shape)
         count, tokens = prompts_of(config, dataset, self._folder)
-        sizes = Sizes({dataset: count}, {dataset: tokens}, {}, count, frozenset(), share_of_rounds=1)
+        sizes = Sizes({dataset: count}, {dataset: tokens}, {}, {"reference": count}, share_of_rounds=1)
         if rule == "sample":
             plan = cast(Plan, wildcards["plan"])
             sizes.response_tokens[dataset] = getattr(config.sampling, plan).max_tokens
@@ -168,5 +168,5 @@ class Limits:
             return reference_stage(config, shape, replace(sizes, stored={stored: rows}))
         sizes.response_tokens[dataset] = config.train.max_tokens
         # Subsets of equal size give the largest number of probes.
-        sizes = replace(sizes, pef=count / 2)
+        sizes = replace(sizes, stored={"reference": count / 2})
         return training_stage(config, wildcards["method"], shape, sizes, 1, config.train.segment_steps)

@@ -7,7 +7,7 @@ engine computes each prompt once for all of its samples.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final, get_args
@@ -53,20 +53,18 @@ class Sizes:
     Attributes:
         prompts: number of prompts of each dataset.
         prompt_tokens, response_tokens: mean lengths.
-        pef: number of prompts in D_pef.
+        stored: number of stored responses, by the name of their set; `reference` has one for each prompt of D_pef.
         measured: datasets with drawn responses, whose lengths are measured.
         absent: missing files of questions, whose number of prompts is assumed.
-        stored: number of stored responses, by the name of their set.
         share_of_rounds: share of a method's `dynamic_sampling_rounds` that a step uses on average.
     """
 
     prompts: dict[str, int]
     prompt_tokens: dict[str, float]
     response_tokens: dict[str, float]
-    pef: float
-    measured: frozenset[str]
+    stored: Mapping[str, float]
+    measured: frozenset[str] = frozenset()
     absent: tuple[str, ...] = ()
-    stored: Mapping[str, float] = field(default_factory=dict)
     share_of_rounds: float = 0.5
 
 
@@ -101,7 +99,7 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
         for name, dataset in config.datasets.items()
         if not (folder / layout.path("prompts", dataset=name)).exists() and not _is_there(dataset.source, folder)
     )
-    return Sizes(prompts, prompt_tokens, response_tokens, stored["reference"], frozenset(measured), absent, stored)
+    return Sizes(prompts, prompt_tokens, response_tokens, stored, frozenset(measured), absent)
 
 
 def prompts_of(config: Config, name: str, folder: Path) -> tuple[int, float]:
@@ -231,7 +229,7 @@ def samples_stage(config: Config, name: Plan, shape: ModelShape, sizes: Sizes, d
     """The sampling of a plan on these datasets, each once for each time that it stands there."""
     plan, drawn, passed = getattr(config.sampling, name), 0.0, 0.0
     for dataset in datasets:
-        count = sizes.pef if name == "refine" else sizes.prompts[dataset]
+        count = sizes.stored["reference"] if name == "refine" else sizes.prompts[dataset]
         samples = config.sampling.evaluate.samples(dataset) if name == "evaluate" else plan.n
         drawn += count * (samples + plan.greedy) * sizes.response_tokens[dataset]
         passed += count * sizes.prompt_tokens[dataset]
@@ -252,7 +250,8 @@ def training_stage(config: Config, name: str, shape: ModelShape, sizes: Sizes, s
     """All segments of trainings of so many steps of a method, with their probes, of which the first is at the start."""
     train, dataset, hardware = config.train, config.train_dataset, config.hardware
     drawn, passed = (seeds * steps * tokens for tokens in step_tokens(config, name, sizes))
-    probed = sum(min(train.probe.prompts, size) for size in (sizes.pef, sizes.prompts[dataset] - sizes.pef))
+    pef = sizes.stored["reference"]
+    probed = sum(min(train.probe.prompts, size) for size in (pef, sizes.prompts[dataset] - pef))
     probes = seeds * (1 + steps // train.probe.every)
     drawn += probes * train.probe.samples * probed * sizes.response_tokens[dataset]
     operations = shape.parameters * (2.0 * drawn + (8 if hardware.gradient_checkpointing else 6) * passed)
