@@ -1,6 +1,7 @@
 """The plan of a configuration as text, and the jobs that cannot fit on its GPUs."""
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from tabulate import tabulate
@@ -83,11 +84,13 @@ def print_plan(files: Sequence[Path], gpu_gib: float | None, slots: int | None, 
         return 0
     unit = "GPU" if gpu_gib else "core"
     speed = tflops * 1e12 if tflops else REACHED[unit]
+    hours = duration(sum(stage.seconds(speed) for stage in planned) / slots)
+    rate = f"{speed / 1e12:,.3g} TFLOP/s of a {unit} (--tflops)"
     lines = [
         f"{config.run}: a model of {shape.parameters:,} parameters",
         *(_memory(config, shape) if gpu_gib else ()),
         f"\n{_work_table(planned, speed, unit)}\n",
-        _hours(planned, speed, unit, slots),
+        f"Hours: the model's products at {rate} and the start of each job; {hours} on {slots} {unit}s",
         *_lengths(config, sizes),
         *notices(config),
     ]
@@ -163,23 +166,12 @@ def _memory(config: Config, shape: ModelShape) -> Iterator[str]:
 
 
 def _work_table(planned: Sequence[Stage], speed: float, unit: str) -> str:
-    rows = [_row(stage.name, stage.gpus, [stage], speed) for stage in planned] + [_row("all", None, planned, speed)]
+    counts = attrgetter("name", "gpus", "jobs", "drawn", "passed", "operations")
+    rows = [(*counts(stage), stage.seconds(speed) / 3600, stage.size / GB) for stage in planned]
+    sums = [sum(column) for column in [*zip(*rows, strict=True)][2:]]
     head = f"stage,{unit}s each,jobs,tokens drawn,tokens in passes,operations,{unit} hours,GB of disk".split(",")
-    return tabulate(rows, head, floatfmt=("", "", "", ",.0f", ",.0f", ".1e", ",.2f", ",.1f"), missingval="-")
-
-
-def _row(name: str, gpus: int | None, together: Sequence[Stage], speed: float) -> tuple[object, ...]:
-    jobs, drawn, passed, operations, size = (
-        sum(getattr(stage, field) for stage in together) for field in ("jobs", "drawn", "passed", "operations", "size")
-    )
-    hours = sum(stage.seconds(speed) for stage in together) / 3600
-    return name, gpus, jobs, drawn, passed, operations, hours, size / GB
-
-
-def _hours(planned: Sequence[Stage], speed: float, unit: str, slots: int) -> str:
-    together = duration(sum(stage.seconds(speed) for stage in planned) / slots)
-    rate = f"{speed / 1e12:,.3g} TFLOP/s of a {unit} (--tflops)"
-    return f"Hours: the model's products at {rate} and the start of each job; {together} on {slots} {unit}s"
+    floats = ("", "", "", ",.0f", ",.0f", ".1e", ",.2f", ",.1f")
+    return tabulate([*rows, ("all", None, *sums)], head, floatfmt=floats, missingval="-")
 
 
 def _lengths(config: Config, sizes: Sizes) -> Iterator[str]:
