@@ -57,8 +57,8 @@ def prompts(config: Config, dataset: str) -> Blocks:
 
 def gold(config: Config, dataset: str) -> Blocks:
     """For the checked gold answers of `dataset`."""
-    chosen = config.datasets[dataset]
-    rules = {"comparison": chosen.comparison, "drop": sorted(chosen.drop)}
+    entry = config.datasets[dataset]
+    rules = {"comparison": entry.comparison, "drop": sorted(entry.drop)}
     return canonical({"reading": _reading(config, dataset), "gold": rules, **_scorer(config, dataset)})
 
 
@@ -69,17 +69,17 @@ def sample(config: Config, policy: str, dataset: str, plan: Plan) -> Blocks:
     their end token. A policy whose name ends with a temperature (`Layout.hotter`) is drawn at it, without a greedy
     response.
     """
-    chosen = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards", "n_by_dataset"})
+    keys = getattr(config.sampling, plan).model_dump(mode="json", exclude={"shards", "n_by_dataset"})
     if plan == "evaluate":
-        chosen["n"] = config.sampling.evaluate.samples(dataset)
+        keys["n"] = config.sampling.evaluate.samples(dataset)
     if temperature := policy.partition("/t")[2]:
-        chosen |= {"temperature": float(temperature), "greedy": False}
+        keys |= {"temperature": float(temperature), "greedy": False}
     if dataset in config.replay.get(policy, {}):
         # Samples of the refinement follow the pre-samples.
         first = config.sampling.presample.n if plan == "refine" and config.presamples else 0
         engine = {"name": "replay", "first": first, "template": config.prompts.template}
-        return canonical({"engine": engine, "plan": chosen})
-    return canonical({"engine": config.engine.of(plan), "plan": chosen})
+        return canonical({"engine": engine, "plan": keys})
+    return canonical({"engine": config.engine.of(plan), "plan": keys})
 
 
 def scoring(config: Config, dataset: str) -> Blocks:
@@ -111,13 +111,16 @@ def train(config: Config, method: str) -> Blocks:
 
     Adding a method, a seed or steps changes no existing slice.
     """
-    block = config.train.model_dump(mode="json", exclude=_NOT_IN_TRAIN)
-    scorer = _scorer(config, config.train_dataset)
-    chosen = config.methods[method].model_dump(mode="json", exclude={"steps", "seeds"})
-    # With dynamic sampling, a rank replaces prompts among its own prompts, so `ranks` decides the rollouts.
-    ranks = config.hardware.ranks if chosen["dynamic_sampling_rounds"] else None
-    blocks = {"train": block, "method": chosen, "engine": config.engine.of("rollouts"), "ranks": ranks}
-    return canonical({**blocks, **scorer, "thoughts": config.scoring.thoughts})
+    block = config.methods[method]
+    blocks = {
+        "train": config.train.model_dump(mode="json", exclude=_NOT_IN_TRAIN),
+        "method": block.model_dump(mode="json", exclude={"steps", "seeds"}),
+        "engine": config.engine.of("rollouts"),
+        # With dynamic sampling, a rank replaces prompts among its own prompts, so `ranks` decides the rollouts.
+        "ranks": config.hardware.ranks if block.dynamic_sampling_rounds else None,
+        "thoughts": config.scoring.thoughts,
+    }
+    return canonical(blocks | _scorer(config, config.train_dataset))
 
 
 def evaluate(config: Config, dataset: str) -> Blocks:
@@ -128,9 +131,8 @@ def evaluate(config: Config, dataset: str) -> Blocks:
 
 def tables(config: Config) -> Blocks:
     """For the tables over all policies."""
-    chosen = config.evaluate
-    rules = {"against": list(chosen.against), "claims": chosen.claims, "roles": config.roles}
-    return canonical({"evaluate": {"k": list(chosen.k), "frontier_from": chosen.frontier_from, **rules}})
+    keys = config.evaluate.model_dump(include={"k", "frontier_from", "against", "claims"})
+    return canonical({"evaluate": keys | {"roles": config.roles}})
 
 
 def report(config: Config) -> Blocks:
@@ -155,8 +157,7 @@ def cards(config: Config) -> Blocks:
 
 def _reading(config: Config, dataset: str) -> dict[str, Any]:
     """Keys for the step from rows of `dataset` to prompts."""
-    chosen = config.datasets[dataset]
-    return {name: getattr(chosen, name) for name in ("task", "fields", "instruction", "prefill")}
+    return config.datasets[dataset].model_dump(include={"task", "fields", "instruction", "prefill"})
 
 
 def _scorer(config: Config, dataset: str) -> dict[str, Any]:

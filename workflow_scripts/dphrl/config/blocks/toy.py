@@ -63,5 +63,4 @@ class ToyConfig(Block):
 
     def training(self) -> SupervisedTraining:
         """The supervised training of the base model, in float32: the model is small."""
-        given = self.optimizer.model_dump() | {"seed": self.seed, "threads": self.threads}
-        return SupervisedTraining(**given, dtype="float32")
+        return SupervisedTraining(**dict(self.optimizer), seed=self.seed, threads=self.threads, dtype="float32")
