@@ -52,8 +52,6 @@ def test_the_nearest_key_has_the_most_similar_name(path: str, nearest: str | Non
         ("train.seeds", 1, "a list", None),
         ("train.seeds", [], "at least 1 item", None),
         ("prompts", [], "a block of keys", None),
-        ("run", "../up", "[A-Za-z0-9_.-]*", None),
-        ("methods.a-b", {}, "[A-Za-z][A-Za-z0-9_]*", None),
         ("run", MISSING, "this key is required", None),
     ],
 )

@@ -14,7 +14,6 @@ from dphrl.config.blocks.data import ScoringConfig
 from dphrl.config.blocks.sampling import PlanConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.config.config import Config
-from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.config.slices import canonical
 
@@ -99,8 +98,6 @@ def test_independence_of_the_batch_is_of_sampling_alone() -> None:
     before, after = (slices(load_config(put(data, "engine.batch_invariant", value))) for value in (False, True))
     names = {name for name in before if before[name] != after[name]}
     assert names == {name for name in before if name.startswith("draw ")}
-    with pytest.raises(ConfigError, match="only vllm has it"):
-        load_config(put(DATA, "engine.batch_invariant", True))
 
 
 def test_the_reward_repairs_operators_and_the_evaluation_leaves_it_to_the_comparison() -> None:
