@@ -1,33 +1,41 @@
-"""Sizes of models against transformers, and their planned memory against a table worked out by hand from the code."""
+"""Sizes of models against transformers; their planned memory worked out by hand from the code, and on docs/gpu.md."""
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from dphrl.config.blocks.sampling import HardwareConfig
+from dphrl.config.blocks.training import TrainConfig
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.plan.describe import check_memory
 from dphrl.plan.memory import (
+    GB,
     LESS_MEMORY,
     ModelShape,
     Phase,
     Setting,
+    host_bytes,
     phases,
     reference_phase,
+    sampling_phase,
+    training_bytes,
     without_gpu,
 )
 from dphrl.policy import logprobs
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "gpu.md"
 SIZES = ("num_hidden_layers", "hidden_size", "vocab_size", "intermediate_size", "num_attention_heads")
-GQA = "num_key_value_heads"
+SMALL = dict(zip((*SIZES, "num_key_value_heads"), (3, 64, 300, 96, 4, 2), strict=True))
+TIED = {"tie_word_embeddings": True}
 
 
-def shape(kind, *sizes, **more):
-    return ModelShape.from_config({"model_type": kind, **dict(zip((*SIZES, GQA), sizes, strict=True)), **more})
+def shape(*sizes, **more):
+    return ModelShape.from_config(dict(zip(SMALL, sizes, strict=True)) | more)
 
 
 def peak(model, setting):
@@ -38,26 +46,17 @@ def keys(*, reference=False, adapters=None, dtype="bfloat16", **hardware):
     return Setting(HardwareConfig(**hardware), dtype, reference=reference, adapters=adapters)
 
 
-LLAMA_8B = shape("llama", 32, 4096, 128256, 14336, 32, 8)
-QWEN_32B = shape("qwen2", 64, 5120, 152064, 27648, 40, 8)
+LLAMA_8B = shape(32, 4096, 128256, 14336, 32, 8)
+QWEN_32B = shape(64, 5120, 152064, 27648, 40, 8)
 EIGHT = {"ranks": 8, "zero_stage": 3, "gradient_checkpointing": True}
-SPREAD_KEYS = EIGHT | {"ranks": 32}
 SHARDED = keys(**EIGHT)
-SPREAD = keys(**SPREAD_KEYS)
+SPREAD = keys(**EIGHT | {"ranks": 32})
 BIRD = {
     "run": "bird",
     "policy": {"base": "llama"},
     "datasets": {"bird": {"task": "sql", "source": "train.json"}},
     "train_dataset": "bird",
     "evaluate": {"datasets": ["bird"]},
-}
-SMALL = {
-    "num_hidden_layers": 3,
-    "hidden_size": 64,
-    "vocab_size": 300,
-    "intermediate_size": 96,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
 }
 
 
@@ -66,7 +65,7 @@ SMALL = {
     [
         ("llama", {}),
         ("mistral", {"num_key_value_heads": 4}),
-        ("qwen2", {"tie_word_embeddings": True}),
+        ("qwen2", TIED),
         ("qwen3", {"head_dim": 24}),
         ("olmo2", {}),
     ],
@@ -137,13 +136,6 @@ def test_the_chunks_of_the_head_are_those_of_the_code():
 def test_without_a_gpu_no_part_of_cuda_counts_and_no_phase_frees_its_parts():
     together = [Phase("one", {"context": 1.0, "weights": 8.0}), Phase("two", {"weights": 9.0, "update": 2.0})]
     assert without_gpu(together) == 11.0
-
-
-def test_a_sleeping_engine_keeps_its_graphs_in_every_phase_but_generating():
-    found = {phase.name: phase.parts for phase in phases(LLAMA_8B, keys(reference=True))}
-    assert {name for name, parts in found.items() if parts.get("sleeping engine") == 1.5e9} == found.keys() - {
-        "generating"
-    }
 
 
 @pytest.mark.parametrize(("model", "setting"), [(LLAMA_8B, SHARDED), (QWEN_32B, SPREAD)])
@@ -223,7 +215,7 @@ def test_a_config_that_cannot_fit_is_refused_with_the_keys_to_change():
 
 
 WITHOUT_TRAINING = {key: value for key, value in BIRD.items() if key != "train_dataset"} | {"methods": {}}
-LLAMA_70B = shape("llama", 80, 8192, 128256, 28672, 64, 8)
+LLAMA_70B = shape(80, 8192, 128256, 28672, 64, 8)
 OF_70B = {"ranks": 64, "zero_stage": 3, "gradient_checkpointing": True, "tensor_parallel": 8, "kv_cache_gib": 12}
 TRAINED_70B = BIRD | {"train": {"prompts_per_step": 256, "rehearsal_per_step": 256}}
 
@@ -260,3 +252,51 @@ def test_a_job_that_cannot_fit_is_refused(model, data, hardware, refused):
     except ConfigError as error:
         found = {problem.path for problem in error.problems}
     assert found == refused
+
+
+MODELS = {
+    "Qwen2.5-0.5B": shape(24, 896, 151936, 4864, 14, 2, **TIED),
+    "Llama-3.2-1B": shape(16, 2048, 128256, 8192, 32, 8, **TIED),
+    "Qwen2.5-1.5B": shape(28, 1536, 151936, 8960, 12, 2, **TIED),
+    "Qwen2.5-Math-7B": shape(28, 3584, 152064, 18944, 28, 4),
+    "Llama-3.1-8B": LLAMA_8B,
+    "OmniSQL-32B": QWEN_32B,
+}
+LARGE = {"zero_stage": 3, "gradient_checkpointing": True}
+ROWS = [
+    ("Qwen2.5-0.5B", {}),
+    ("Llama-3.2-1B", {"gradient_checkpointing": True}),
+    ("Qwen2.5-1.5B", {"gradient_checkpointing": True}),
+    ("Qwen2.5-Math-7B", {"ranks": 8, **LARGE}),
+    ("Llama-3.1-8B", {"ranks": 8, **LARGE}),
+    ("Llama-3.1-8B", {"ranks": 8, **LARGE, "reference": True}),
+    ("Llama-3.1-8B", {"ranks": 4, **LARGE, "kv_cache_gib": 12}),
+    ("Llama-3.1-8B", {"ranks": 2, **LARGE, "offload_optimizer": True, "kv_cache_gib": 12}),
+    ("OmniSQL-32B", {"ranks": 8, **LARGE, "offload_optimizer": True, "tensor_parallel": 4, "kv_cache_gib": 12}),
+    ("OmniSQL-32B", {"ranks": 32, **LARGE, "tensor_parallel": 2, "kv_cache_gib": 12}),
+]
+# `ranks` has a column of its own, and `reference` stands next to the name.
+UNNAMED = ("ranks", "reference")
+# The training of llama-sql.yaml.
+TRAIN = TrainConfig(steps=208, segment_steps=26, eval_every=52)
+
+
+def test_the_page_has_the_planned_memory_and_each_row_fits_on_80_gib():
+    table = []
+    for name, changes in ROWS:
+        model, setting = MODELS[name], keys(**changes)
+        planned = [sampling_phase(model, setting), reference_phase(model, setting), *phases(model, setting)]
+        assert max(phase.total for phase in planned) < 80 * 2**30
+        cells = [
+            name + (", with a reference model" if setting.reference else ""),
+            f"{setting.hardware.ranks}",
+            ", ".join(f"{key}: {value}".lower() for key, value in changes.items() if key not in UNNAMED) or "-",
+            # After `start`, `generating`, `training` and `optimizer step` a phase may follow that the page leaves out.
+            *(f"{phase.total / GB:.0f}" for phase in planned[:6]),
+            f"{host_bytes(model, setting) / GB:.0f}",
+            f"{training_bytes(model, setting, TRAIN, TRAIN.steps) / GB:.0f}",
+        ]
+        table.append(f"| {' | '.join(cells)} |")
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    page = [line for line in lines if line.startswith(tuple(f"| {name}" for name in MODELS))]
+    assert page == table, "the table should be:\n" + "\n".join(table)
