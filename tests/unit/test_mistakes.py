@@ -1,6 +1,5 @@
 """What a user is shown for each mistake in data, scorers and folders; those in a configuration: config/test_load.py."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-import yaml
+from configurations import demo, put
 
 from dphrl.cli import main
 from dphrl.config.blocks.evaluation import StyleRule
@@ -31,19 +30,6 @@ from dphrl.store.stage import library_version
 from dphrl.training.job import SegmentJob, _online_prompts, train_segment
 
 ROOT = Path(__file__).resolve().parents[2]
-DEFAULT: dict[str, Any] = yaml.safe_load((ROOT / "config/config.yaml").read_text(encoding="utf-8"))
-
-
-def changed(data: Mapping[str, Any], path: str, value: object) -> dict[str, Any]:
-    """A copy with one key set; the demo without what depends on it."""
-    copy: dict[str, Any] = json.loads(json.dumps(data))
-    copy.get("evaluate", {}).pop("claims", None)
-    *blocks, last = path.split(".")
-    block = copy
-    for name in blocks:
-        block = block.setdefault(name, {})
-    block[last] = value
-    return copy
 
 
 def test_rejected_rows_are_counted_in_the_terminal_with_the_first_reason() -> None:
@@ -206,20 +192,16 @@ def test_styles_that_match_nothing_give_a_warning() -> None:
     assert message == "WARNING: 2 of 3 samples begin with no prefix of evaluate.styles and are 'other'"
 
 
-SAMPLED = changed(DEFAULT, "policy.base", None)
-PRESAMPLE = "draws/main/rollouts/train.presample/0.parquet"
-
-
 def test_another_seed_does_not_overwrite_a_run(tmp_path: Path) -> None:
-    config = load_config(SAMPLED)
-    path = tmp_path / "results/demo" / PRESAMPLE
+    config, another = load_config(demo()), put(demo(), "seed", 2)
+    path = tmp_path / "results/demo/draws/main/rollouts/train.presample/0.parquet"
     footer = {"stage": "sample", "config": {}, "code": "c0de", "inputs": {}}
     write_table(SCHEMAS["rollouts"].frame([]), "rollouts", path, {**footer, "libraries": {}, "seed": 1})
     check_folder(config, tmp_path)
     with pytest.raises(ConfigError) as caught:
-        check_folder(load_config(changed(SAMPLED, "seed", 2)), tmp_path)
+        check_folder(load_config(another), tmp_path)
     assert "seed\n  value:   2\n  allowed: 1, with which results/demo was made; or give this run" in str(caught.value)
-    check_folder(load_config(changed(changed(SAMPLED, "seed", 2), "run", "second")), tmp_path)
+    check_folder(load_config(another | {"run": "second"}), tmp_path)
     # A seed in a damaged file proves nothing: the audit names the file.
     path.write_bytes(path.read_bytes().replace(b'"seed": 1', b'"seed": 3'))
     check_folder(config, tmp_path)
@@ -234,10 +216,10 @@ def test_a_run_of_another_version_is_refused_in_a_sentence(tmp_path: Path, capsy
     major, minor, _ = library_version("dphrl").split(".")
     prompts = SCHEMAS["prompts"].frame([])
     write_table(prompts, "prompts", root / "prompts/train.parquet", {"made_by": f"dphrl {major}.{minor}.99"})
-    check_folder(load_config(SAMPLED), tmp_path)
+    check_folder(load_config(demo()), tmp_path)
     write_table(prompts, "prompts", root / "prompts/train.parquet", {"made_by": "dphrl 0.4.1"})
     with pytest.raises(ConfigError, match=r"run\n.*\n.*a name without results: results/demo is of version 0.4.1"):
-        check_folder(load_config(SAMPLED), tmp_path)
+        check_folder(load_config(demo()), tmp_path)
     assert main(["audit", str(root)]) == 2
     assert "a run of version 0.4.1, which only that version reads" in capsys.readouterr().err
 

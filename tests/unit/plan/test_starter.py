@@ -19,6 +19,7 @@ from dphrl.plan.describe import check_fits
 
 LARGE = LLAMA_8B | {"max_position_embeddings": 131072}
 SMALL = LLAMA_8B | {"num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 512, "max_position_embeddings": 8192}
+QUESTION = {"question": "How many?"}
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -28,8 +29,9 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a small model that has a chat template, and a database."""
+    """The current folder, with one question, a small model that has a chat template, and a database."""
     monkeypatch.chdir(tmp_path)
+    write(tmp_path / "my.jsonl", [{**QUESTION, "answer": 7}])
     write_model(tmp_path / "model", SMALL)
     (tmp_path / "database/school").mkdir(parents=True)
     with sqlite3.connect(tmp_path / "database/school/school.sqlite") as database:
@@ -62,7 +64,6 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err
 
 
-QUESTION = {"question": "How many?"}
 FORMATS: dict[str, tuple[dict[str, Any], str]] = {
     "ours": ({**QUESTION, "answer": "7"}, "math"),
     "messages": ({"messages": [{"role": "user", "content": "How many?"}], "answer": 7}, "math"),
@@ -129,7 +130,6 @@ def test_mathematics_gets_the_papers_values_for_it(folder: Path) -> None:
 
 def test_a_short_model_without_a_template_on_a_cpu(folder: Path) -> None:
     write_model(folder / "tiny", SMALL | {"max_position_embeddings": 256}, chat=False)
-    write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     config = init("--data", "my.jsonl", "--model", "tiny", "--cpu")
     assert (config.prompts.template, config.prompts.max_tokens, config.engine.max_model_len) == ("plain", 128, 256)
     lengths = {plan["max_tokens"] for plan in config.sampling.model_dump().values()}
@@ -159,7 +159,6 @@ def test_limits_hold_for_the_longest_prompt_of_all_rows_or_the_report_counts_the
 
 
 def test_the_rehearsal_has_the_strength_that_kept_coverage(folder: Path) -> None:
-    write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     config = init("--data", "my.jsonl", "--model", "model")
     demo = read_config(Path(__file__).resolve().parents[3] / "config/experiments/multi-style.yaml")
     (strength,) = strengths(config.methods["dph_js"], config.train)
@@ -198,7 +197,6 @@ def test_a_custom_task_has_its_scorer_and_other_questions_are_evaluated(folder: 
 def test_the_next_commands_are_those_of_the_machine(
     option: str, plan: str, machine: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     init("--data", "my.jsonl", "--model", "model", "--out", "my run.yaml", option)
     lines = capsys.readouterr().out.partition("Next:\n")[2].splitlines()
     assert [line.partition("#")[0].strip() for line in lines] == [
@@ -209,7 +207,6 @@ def test_the_next_commands_are_those_of_the_machine(
 
 
 def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(folder / "my.jsonl", [{**QUESTION, "answer": 7}])
     (folder / "my.yaml").write_text("mine")
     assert main(["init", "--data", "my.jsonl", "--model", "model"]) == 2
     assert "my.yaml is there already: name another file with --out" in capsys.readouterr().err
@@ -221,8 +218,8 @@ def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("rows", "more", "message"),
     [
-        (None, (), "my.jsonl: there is no such file; expected questions in .jsonl, .json or .parquet"),
         ([], (), "my.jsonl: found no rows"),
+        ([], ("--data", "none.jsonl"), "none.jsonl: there is no such file; expected questions in .jsonl"),
         (
             [{"chat": "How many?", "seven": 7}],
             (),
@@ -249,10 +246,9 @@ def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[
     ],
 )
 def test_an_error_names_the_file_and_what_was_expected(
-    rows: Any, more: tuple[str, ...], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    rows: list[dict[str, Any]], more: tuple[str, ...], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if rows is not None:
-        write(folder / "my.jsonl", rows)
+    write(folder / "my.jsonl", rows)
     assert message in refused(capsys, "--data", "my.jsonl", "--model", "model", *more)
 
 
