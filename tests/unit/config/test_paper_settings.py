@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import yaml
 from experiments import NAMES, ROOT, experiment
@@ -10,8 +11,6 @@ from experiments import NAMES, ROOT, experiment
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.config.config import Config
 
-PAPER = yaml.safe_load((ROOT / "tests" / "data" / "paper_settings.yaml").read_text(encoding="utf-8"))
-MARKS = {"P", "C", "T", "D", "O"}
 # The experiments, each with its column of Table 7.
 ABLATIONS = ("alpha-ablation", "eta-ablation", "generator-definition", "rkl-estimators")
 OF_LLAMA_SQL = ("llama-sql", "llama-sql-maths", *ABLATIONS)
@@ -22,6 +21,18 @@ OF_OMNISQL = ("omnisql-sql", "omnisql-sql-equal-steps")
 BIRD_TRAIN = 9428
 COLUMNS |= {name: name for name in MAIN} | {f"{name}-equal-steps": name for name in MAIN}
 FAMILIES = {None: "", "reverse_kl": "rkl", "forward_kl": "dph_f", "js": "dph_js", "js_definition": "dph_js"}
+
+
+def without_marks(cell: Any) -> Any:
+    """The values of the file, in which each has a mark for its source."""
+    if isinstance(cell, dict):
+        return {key: without_marks(inner) for key, inner in cell.items()}
+    value, mark = cell
+    assert mark in ("P", "C", "T", "D", "O")
+    return value
+
+
+PAPER = without_marks(yaml.safe_load((ROOT / "tests/data/paper_settings.yaml").read_text(encoding="utf-8")))
 
 
 class Cell(NamedTuple):
@@ -81,54 +92,48 @@ DIFFERENCES = [
 ]
 
 
-def value(cell: list[Any]) -> Any:
-    assert cell[1] in MARKS
-    return cell[0]
-
-
 def cells(name: str) -> Iterator[Cell]:
     """Every setting of an experiment for which the paper or its code has a value."""
     config, column = experiment(name), COLUMNS[name]
     train, sampling, published = config.train, config.sampling, PAPER["table_7"][column]
-    for key in ("prompts_per_step", "lr", "temperature", "top_p", "max_tokens", "rollouts_per_prompt"):
-        yield Cell(f"table_7.{key}", value(published[key]), getattr(train, key))
-    yield Cell("table_7.ppo_epochs", value(published["ppo_epochs"]), train.ppo_epochs)
-    yield Cell("table_7.steps", value(published["steps"]), train.steps)
-    every = value(published["d_exp"]) + value(published["d_pef"])
+    of_train = ("prompts_per_step", "lr", "temperature", "top_p", "max_tokens", "rollouts_per_prompt", "ppo_epochs")
+    for key in (*of_train, "steps"):
+        yield Cell(f"table_7.{key}", published[key], getattr(train, key))
+    every = published["d_exp"] + published["d_pef"]
     used = BIRD_TRAIN if column.endswith("sql") else every
     for method, block in config.methods.items():
-        size = used if block.rollout_on == "all" else used * value(published["d_exp"]) / every
+        size = used if block.rollout_on == "all" else used * published["d_exp"] / every
         epochs = round(config.steps(method) * train.prompts_per_step / size)
-        yield Cell(f"table_7.epochs.{block.rollout_on}", value(published["epochs"]), epochs)
-    yield Cell("rehearsal_per_step", value(PAPER["rehearsal_per_step"]), train.rehearsal_per_step)
+        yield Cell(f"table_7.epochs.{block.rollout_on}", published["epochs"], epochs)
+    yield Cell("rehearsal_per_step", PAPER["rehearsal_per_step"], train.rehearsal_per_step)
     asked = PAPER["table_7"]["llama-math" if name == "llama-sql-maths" else column]
     for key in ("temperature", "top_p"):
-        yield Cell(f"table_7.evaluate_{key}", value(asked[f"evaluate_{key}"]), getattr(sampling.evaluate, key))
-    yield from _division(config, column, value(published["max_tokens"]))
+        yield Cell(f"table_7.evaluate_{key}", asked[f"evaluate_{key}"], getattr(sampling.evaluate, key))
+    yield from _division(config, column, published["max_tokens"])
     task = "math" if asked is not published or column.endswith("math") else "sql"
     for dataset, k in PAPER["evaluation"][task].items():
         if (name, dataset) != ("llama-sql-maths", "aime25"):  # Table 3 has six of the seven sets
-            yield Cell(f"evaluation.{dataset}", value(k), sampling.evaluate.samples(dataset))
-            assert value(k) in config.evaluate.k
+            yield Cell(f"evaluation.{dataset}", k, sampling.evaluate.samples(dataset))
+            assert k in config.evaluate.k
     yield from _methods(name, config, column)
     if column.endswith("sql"):
-        yield from _scripts(config, value(published["epochs"]))
+        yield from _scripts(config, published["epochs"])
 
 
 def _division(config: Config, column: str, longest: int) -> Iterator[Cell]:
     stage, drawn = PAPER["division"], config.sampling.presample
-    yield Cell("division.samples", value(stage["samples"]), drawn.n)
+    yield Cell("division.samples", stage["samples"], drawn.n)
     for plan in ("presample", "refine"):
         chosen = getattr(config.sampling, plan)
         for key in ("temperature", "top_p"):
-            yield Cell(f"division.{plan}.{key}", value(stage[key]), getattr(chosen, key))
+            yield Cell(f"division.{plan}.{key}", stage[key], getattr(chosen, key))
         yield Cell(f"division.{plan}.max_tokens", longest, chosen.max_tokens)
     for key in ("pef_min_correct", "drop_all_wrong"):
-        yield Cell(f"division.{key}", value(stage[key][column]), getattr(config.partition, key))
+        yield Cell(f"division.{key}", stage[key][column], getattr(config.partition, key))
 
 
 def _methods(name: str, config: Config, column: str) -> Iterator[Cell]:
-    wanted = value(PAPER["methods"].get(name.removesuffix("-equal-steps"), [[], "P"]))
+    wanted = PAPER["methods"].get(name.removesuffix("-equal-steps"), [])
     for method in wanted:
         yield Cell(f"methods.{method}", "there", "there" if method in config.methods else "missing")
     for method, block in config.methods.items():
@@ -137,21 +142,18 @@ def _methods(name: str, config: Config, column: str) -> Iterator[Cell]:
             yield Cell(f"methods.{method}", "absent", "added")
             continue
         high = PAPER["eps_high"].get(column, row["eps_high"])
-        yield Cell(f"methods.{method}.eps_high", value(high), block.eps_high)
+        yield Cell(f"methods.{method}.eps_high", high, block.eps_high)
         if block.divergence is not None:
-            yield Cell(f"methods.{method}.rollout_on", value(row["rollout_on"]), block.rollout_on)
-            etas = value(row["eta"]) if isinstance(value(row["eta"]), list) else [value(row["eta"])]
-            yield Cell(f"methods.{method}.eta", True, block.eta in etas)
+            yield Cell(f"methods.{method}.rollout_on", row["rollout_on"], block.rollout_on)
+            yield Cell(f"methods.{method}.eta", True, block.eta in np.atleast_1d(row["eta"]))
         if block.divergence in ("forward_kl", "reverse_kl"):
-            yield Cell(f"methods.{method}.estimator", value(PAPER["forms"][block.divergence]), block.estimator)
+            yield Cell(f"methods.{method}.estimator", PAPER["forms"][block.divergence], block.estimator)
         if block.divergence == "js":
-            yield Cell(f"methods.{method}.js_scale", value(PAPER["forms"]["js_scale"]), block.js_scale)
+            yield Cell(f"methods.{method}.js_scale", PAPER["forms"]["js_scale"], block.js_scale)
         if method == "dapo":
             dapo = PAPER["dapo"]
-            yield Cell(
-                "methods.dapo.dynamic_sampling", value(dapo["dynamic_sampling"]), block.dynamic_sampling_rounds > 0
-            )
-            yield Cell("methods.dapo.overlong_shaping", value(dapo["overlong_shaping"]), block.overlong_buffer > 0)
+            yield Cell("methods.dapo.dynamic_sampling", dapo["dynamic_sampling"], block.dynamic_sampling_rounds > 0)
+            yield Cell("methods.dapo.overlong_shaping", dapo["overlong_shaping"], block.overlong_buffer > 0)
 
 
 def _row(method: str, block: MethodConfig) -> dict[str, Any] | None:
@@ -160,16 +162,16 @@ def _row(method: str, block: MethodConfig) -> dict[str, Any] | None:
         return PAPER["table_6"][method]
     if block.divergence == "alpha":
         row = PAPER["table_6"]["alpha"]
-        return row if block.alpha in value(row["alpha"]) else None
+        return row if block.alpha in row["alpha"] else None
     published = PAPER["eta"].get(block.divergence)
-    if published is None or block.eta not in value(published) or ("rkl_" in method[:4] and block.estimator != "k3"):
+    if published is None or block.eta not in published or ("rkl_" in method[:4] and block.estimator != "k3"):
         return None
     return {**PAPER["table_6"][FAMILIES[block.divergence]], "eta": published}
 
 
 def _scripts(config: Config, epochs: int) -> Iterator[Cell]:
     scripts, train = PAPER["scripts"], config.train
-    found = {
+    ours = {
         "max_prompt_tokens": config.prompts.max_tokens,
         "mini_batch_prompts": train.prompts_per_step // train.mini_batches,
         "tokens_per_gpu": config.hardware.token_budget,
@@ -178,34 +180,27 @@ def _scripts(config: Config, epochs: int) -> Iterator[Cell]:
         "epochs_of_baselines": epochs,
         "seed": train.seeds[0],
     }
-    found |= {key: getattr(train, key) for key in ("eps_low", "dual_clip", "weight_decay", "clip_grad_norm", "top_p")}
-    found |= {key: getattr(train, key) for key in ("warmup_steps", "eval_every")}
-    for key, ours in found.items():
-        yield Cell(f"scripts.{key}", value(scripts[key]), ours)
+    same = ("eps_low", "dual_clip", "weight_decay", "clip_grad_norm", "top_p", "warmup_steps", "eval_every")
+    for key, value in (ours | {key: getattr(train, key) for key in same}).items():
+        yield Cell(f"scripts.{key}", scripts[key], value)
     for name, method in config.methods.items():
-        yield Cell("scripts.advantage_std", value(scripts["advantage_std"]), method.advantage_std)
-        if name == "dapo":
-            yield Cell(
-                "scripts.dynamic_sampling_rounds",
-                value(scripts["dynamic_sampling_rounds"]),
-                method.dynamic_sampling_rounds,
-            )
-            yield Cell("scripts.overlong_buffer", value(scripts["overlong_buffer"]), method.overlong_buffer)
+        for key in ("advantage_std", *(("dynamic_sampling_rounds", "overlong_buffer") if name == "dapo" else ())):
+            yield Cell(f"scripts.{key}", scripts[key], getattr(method, key))
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_every_difference_from_the_paper_has_a_reason(name: str) -> None:
-    found = {cell.key: cell.ours for cell in cells(name) if cell.ours != cell.paper}
-    known = {key: one.ours for one in DIFFERENCES if name in one.experiments for key in one.keys}
-    assert {key: ours for key, ours in found.items() if known.get(key, "no reason is known") != ours} == {}
+    reasons = {key: reason.ours for reason in DIFFERENCES if name in reason.experiments for key in reason.keys}
+    different = [cell for cell in cells(name) if cell.ours != cell.paper]
+    assert [cell for cell in different if reasons.get(cell.key, "no reason is known") != cell.ours] == []
 
 
 def test_every_reason_is_of_a_difference() -> None:
-    found = {(name, cell.key) for name in COLUMNS for cell in cells(name) if cell.ours != cell.paper}
-    for one in DIFFERENCES:
-        assert one.reason
-        for key in one.keys:
-            assert any((name, key) in found for name in one.experiments), key
+    different = {(name, cell.key) for name in COLUMNS for cell in cells(name) if cell.ours != cell.paper}
+    for difference in DIFFERENCES:
+        assert difference.reason
+        for key in difference.keys:
+            assert any((name, key) in different for name in difference.experiments), key
 
 
 def test_every_experiment_with_a_foreign_model_is_compared_with_the_paper() -> None:
