@@ -130,20 +130,19 @@ class Limits:
         config, setting = self._config, Setting.of(self._config, None, shape)
         if rule == "train_base" and (training := config.base_training):
             return base_phase(shape, training).total
-        if rule == "train_segment":
-            workers = config.scoring.of(config.datasets[config.train_dataset].task).workers
-            settings = [Setting.of(config, method, shape) for method in config.methods]
-            return workers * _WORKER + max((self._of_training(shape, setting) for setting in settings), default=0.0)
         weights = policy_bytes(shape, setting)
         if rule == "sample":
             longest = max(getattr(config.sampling, plan).max_tokens for plan in PLANS)
             return weights + REQUESTS_PER_PART * longest * _TOKEN + self._without_gpu([sampling_phase(shape, setting)])
-        return weights + self._without_gpu([reference_phase(shape, setting)])
-
-    def _of_training(self, shape: ModelShape, setting: Setting) -> float:
-        """Bytes of one process of a training, which reads a reference model in addition to the policy."""
-        read = policy_bytes(shape, setting) * (1 + setting.reference)
-        return read + host_bytes(shape, setting) + self._without_gpu(phases(shape, setting))
+        if rule == "tensorise":
+            return weights + self._without_gpu([reference_phase(shape, setting)])
+        settings = [Setting.of(config, method, shape) for method in config.methods]
+        # A reference model is read in addition to the policy.
+        largest = max(
+            weights * (1 + setting.reference) + host_bytes(shape, setting) + self._without_gpu(phases(shape, setting))
+            for setting in settings
+        )
+        return largest + config.scoring.of(config.datasets[config.train_dataset].task).workers * _WORKER
 
     def _without_gpu(self, together: list[Phase]) -> float:
         return without_gpu(together) if self._unit == "core" else 0.0
