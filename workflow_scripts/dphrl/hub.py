@@ -269,12 +269,11 @@ def _listing(name: HubName, storage: Path, commit: str) -> dict[str, TreeCacheEn
 
 def _checked(name: HubName, file: Path, entry: TreeCacheEntry) -> str:
     """The sha256 of a file of the cache, after a comparison with its entry in the listing."""
+    from huggingface_hub.utils.sha import git_hash
+
     with file.open("rb") as stream:
-        sha256 = digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    if entry.lfs_sha256 is None:
-        content = file.read_bytes()
-        digest = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-    if digest != _digest(entry):
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    if _digest(entry) != (sha256 if entry.lfs_sha256 else git_hash(file.read_bytes())):
         raise HubError(
             f"{name}: {file.name} differs from the listing of its commit; remove it from the cache ({file}) and run "
             "snakemake again"
