@@ -1,5 +1,6 @@
 """A wrong configuration is refused; the error names the key, its value, the allowed values, the nearest key."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ def test_the_nearest_key_has_the_most_similar_name(path: str, nearest: str | Non
         ("train.seeds", [], "at least 1 item", None),
         ("prompts", [], "a block of keys", None),
         ("run", MISSING, "this key is required", None),
+        ("scoring.custom.mine.options.since", date(2024, 1, 1), "a text (a date in quotes)", None),
     ],
 )
 def test_a_wrong_value_names_what_is_allowed(path: str, value: object, allowed: str, nearest: str | None) -> None:

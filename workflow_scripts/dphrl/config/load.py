@@ -22,6 +22,7 @@ _FOLLOW_UP = "default_factory_not_called"
 # Allowed values in words of YAML, where pydantic names a Python type.
 _BLOCK, _LIST = "a block of keys ({} has all defaults)", "a list, in brackets"
 _ALLOWED = {"model_type": _BLOCK, "dict_type": _BLOCK, "list_type": _LIST, "tuple_type": _LIST}
+_ALLOWED |= {"invalid-json-value": "a number, a list, a block with texts as keys, or a text (a date in quotes)"}
 # The digests of the configurations that a run was planned with.
 _PLANNED = "DPHRL_PLANNED"
 

@@ -1,9 +1,9 @@
 """The blocks `datasets`, `prompts` and `scoring`: questions, prompts, and the verdicts on responses."""
 
 from pathlib import PurePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from dphrl.config.blocks.base import Block, Count, Positive, Text
 from dphrl.config.scorers import (
@@ -171,7 +171,7 @@ class CustomScoringConfig(Block):
     """A custom scorer (docs/scoring.md)."""
 
     source: Text = Field(description="Python file that registers a scorer of this name.", examples=["my_scorer.py"])
-    options: dict[str, Any] = Field({}, description="Arguments of the scorer's constructor.")
+    options: dict[str, JsonValue] = Field({}, description="Arguments of the scorer's constructor.")
     workers: Count = Field(1, description="Number of cores of the scoring job.")
 
 
