@@ -257,6 +257,17 @@ def test_a_pruned_cache_is_named_with_the_next_step(hub: Hub, tmp_path: Path) ->
         local_files([str(listing)])
 
 
+def test_a_plan_names_a_model_without_a_config(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (hub.folders["org/model"] / "config.json").unlink()
+    datasets = "datasets: {d: {task: math, source: d.jsonl}}, train_dataset: d, evaluate: {datasets: [d]}"
+    Path("my.yaml").write_text(f"{{run: my, policy: {{base: org/model}}, {datasets}}}")
+    assert main(["plan", "my.yaml"]) == 2
+    assert "org/model, in which there is no config.json" in capsys.readouterr().err
+
+
 def test_a_first_configuration_by_names_alone(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

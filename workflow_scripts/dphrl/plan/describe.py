@@ -40,7 +40,7 @@ def shape_of(config: Config, folder: Path, *, online: bool = False) -> ModelShap
     base = config.policy.base
     if base is not None:
         settings = model_config(base, folder, online=online)
-        if settings is None and model_name(base, folder):
+        if settings is None and not online and model_name(base, folder):
             raise ValueError(f"config.json of {base} is not in the cache (`dphrl plan` fetches it)")
         if settings is None:
             need = "a folder with the model's config.json; a plan reads this alone, so copy it without the weights"
