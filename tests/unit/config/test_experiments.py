@@ -1,50 +1,47 @@
 """The experiments of the paper as configurations: with the published methods, and no value of config.yaml."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments import DEMO, NAMES, experiment, files_of
+import yaml
+from experiments import DEMO, DIGESTS, NAMES, OVERLAYS, ROOT, digest, experiment, files_of
 
 from dphrl.config import slices
 
-ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "config" / "experiments"
 WORLD = [name for name in NAMES if name.startswith(("world-", "demo-full", "draws"))]
-
-
 OF_LLAMA_SQL = ["alpha-ablation", "eta-ablation", "generator-definition", "llama-sql", "rkl-estimators"]
 MAIN = ["llama-math", "llama-sql", "omnisql-sql", "qwen-math"]
 
 
 @pytest.mark.parametrize("name", WORLD)
 def test_the_files_of_the_world_differ_in_what_they_are_named_after(name: str) -> None:
-    demo = experiment(DEMO)
-    one = experiment(name)
-    assert one.toy
+    demo, config = experiment(DEMO), experiment(name)
+    assert config.toy
     assert demo.toy
     of_another = {"seed"} if name in ("world-2", "world-3") else {"questions", "train_strata", "test_strata"}
-    assert one.toy.model_dump(exclude=of_another) == demo.toy.model_dump(exclude=of_another)
-    assert one.policy.base == (None if name in ("world-2", "world-3") else demo.policy.base)
-    assert (one.scoring.sql, one.prompts, one.partition) == (demo.scoring.sql, demo.prompts, demo.partition)
-    assert one.sampling.presample == demo.sampling.presample
+    assert config.toy.model_dump(exclude=of_another) == demo.toy.model_dump(exclude=of_another)
+    assert config.policy.base == (None if name in ("world-2", "world-3") else demo.policy.base)
+    assert (config.scoring.sql, config.prompts, config.partition) == (demo.scoring.sql, demo.prompts, demo.partition)
+    assert config.sampling.presample == demo.sampling.presample
     number = {"seeds", "segment_steps", "eval_every", *(["draws"] if name == "draws" else [])}
-    assert one.train.model_dump(exclude=number) == demo.train.model_dump(exclude=number)
+    assert config.train.model_dump(exclude=number) == demo.train.model_dump(exclude=number)
     # A method that two files have is the same in both, but for the number of its trainings.
-    for method in one.methods.keys() & demo.methods.keys():
-        assert one.methods[method].model_dump(exclude={"seeds"}) == demo.methods[method].model_dump(exclude={"seeds"})
+    for method in config.methods.keys() & demo.methods.keys():
+        own, other = (file.methods[method].model_dump(exclude={"seeds"}) for file in (config, demo))
+        assert own == other
 
 
 def test_the_files_of_llama_on_sql_differ_in_methods_only() -> None:
     # The ablations have one training seed each.
     exclude: Any = {"run": True, "methods": True, "report": True, "train": {"seeds"}}
     whole = experiment("llama-sql").model_dump(exclude=exclude)
-    known: dict[str, Any] = {}
+    blocks: dict[str, Any] = {}
     for name in OF_LLAMA_SQL:
         config = experiment(name)
         assert config.model_dump(exclude=exclude) == whole
         for method, block in config.methods.items():
-            assert known.setdefault(method, block) == block, f"{method} differs in {name}"
+            assert blocks.setdefault(method, block) == block, f"{method} differs in {name}"
 
 
 @pytest.mark.parametrize("name", MAIN)
@@ -75,9 +72,29 @@ def test_the_maths_of_llama_on_sql_takes_the_policies_of_that_run() -> None:
         assert getattr(maths.train, key) == getattr(sql.train, key)
 
 
+@pytest.mark.parametrize("name", [DEMO, *NAMES])
+def test_the_configuration_of_an_experiment_has_the_registered_digest(name: str) -> None:
+    registered = yaml.safe_load(DIGESTS.read_text(encoding="utf-8"))
+    assert registered.keys() == {DEMO, *NAMES}
+    assert digest(name) == registered[name], "if this change is meant: python tests/support/experiments.py"
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_an_overlay_has_no_value_that_its_base_has(name: str) -> None:
+    def same(overlay: dict[str, Any], base: dict[str, Any]) -> list[str]:
+        inner = [same(value, base[key]) for key, value in overlay.items() if isinstance(value, dict) and key in base]
+        return sum(inner, [key for key, value in overlay.items() if key in base and value == base[key]])
+
+    *_, base, overlay = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in files_of(name))
+    assert same(overlay, base) == []
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_an_experiment_names_its_run_and_its_command(name: str) -> None:
-    assert files_of(name)[-1].stem == name
+def test_an_experiment_names_its_run_and_the_files_of_its_command(name: str) -> None:
+    files = [name]
+    while files[0] in OVERLAYS:
+        files.insert(0, OVERLAYS[files[0]])
+    assert files_of(name) == [FOLDER / f"{file}.yaml" for file in files]
     continued = {"llama-sql-maths": "llama-sql", "arena-free": "arena"}
     assert experiment(name).run == continued.get(name, name)
 

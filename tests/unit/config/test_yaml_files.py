@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from experiments import DEMO, DIGESTS, NAMES, OVERLAYS, ROOT, digest, experiment, files_of
+from experiments import ROOT, experiment
 from hypothesis import given
 from hypothesis import strategies as st
 from snakemake.utils import update_config
@@ -32,31 +32,6 @@ def error_of(*paths: Path) -> str:
     with pytest.raises(ConfigError) as caught:
         read_config(*paths)
     return str(caught.value)
-
-
-@pytest.mark.parametrize("name", [DEMO, *NAMES])
-def test_the_configuration_of_an_experiment_has_the_registered_digest(name: str) -> None:
-    registered = yaml.safe_load(DIGESTS.read_text(encoding="utf-8"))
-    assert registered.keys() == {DEMO, *NAMES}
-    assert digest(name) == registered[name], "if this change is meant: python tests/support/experiments.py"
-
-
-def test_the_header_of_an_overlay_names_the_experiment_that_it_changes() -> None:
-    for name in NAMES:
-        files = [name]
-        while files[0] in OVERLAYS:
-            files.insert(0, OVERLAYS[files[0]])
-        assert files_of(name) == [FULL.with_name(f"{file}.yaml") for file in files]
-
-
-@pytest.mark.parametrize("name", OVERLAYS)
-def test_an_overlay_has_no_value_that_its_base_has(name: str) -> None:
-    def same(overlay: dict[str, Any], base: dict[str, Any]) -> list[str]:
-        inner = [same(value, base[key]) for key, value in overlay.items() if isinstance(value, dict) and key in base]
-        return sum(inner, [key for key, value in overlay.items() if key in base and value == base[key]])
-
-    *_, base, overlay = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in files_of(name))
-    assert same(overlay, base) == []
 
 
 @given(BLOCKS, BLOCKS)
