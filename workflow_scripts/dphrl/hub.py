@@ -32,9 +32,9 @@ _ON_HUB: Final = ("model*.safetensors", "adapter_model.safetensors", *SMALL_FILE
 _BARE: Final = re.compile(r"(?P<owner>[\w.-]+)/[\w.-]+(@.+)?")
 _COMMIT: Final = re.compile("[0-9a-f]{40}")
 _DIGEST: Final = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
-# Answers that the listing may have, and each file: pages have 1,000 files, and a file has redirects and new tries.
+# Most answers to a listing, whose pages have 1,000 files, and to each file, with redirects and new tries.
 _ANSWERS: Final = 100
-# Bytes of an answer of the listing.
+# Most bytes of an answer to a listing.
 _LONGEST: Final = 2**24
 _OTHER_HUB: Final = "take another hub (HF_ENDPOINT)"
 # Transfers by hf_xet pass no check of this module; 0 turns them on.
@@ -177,9 +177,9 @@ class _Answers:
     huggingface_hub makes paths of the headers X-Repo-Commit and ETag, and reads pages and bodies to their end.
 
     Attributes:
-        left: number of answers that may follow.
-        longest: bytes of an answer.
-        commit, digests: of the listing; none is expected before it is there.
+        left: answers that may still come.
+        longest: most bytes of an answer.
+        commit, digests: of the listing; before it no file is accepted.
     """
 
     name: HubName
@@ -189,7 +189,7 @@ class _Answers:
     digests: Collection[str] = ()
 
     def expect(self, commit: str, entries: Mapping[str, TreeCacheEntry]) -> None:
-        """From now on the files of a listing are expected."""
+        """Accept the files of this listing from now on, and nothing else."""
         self.commit, self.digests = commit, {_digest(entry) for entry in entries.values()}
         self.left = _ANSWERS * len(entries)
         self.longest = max([_LONGEST, *(entry.size for entry in entries.values())])
@@ -324,7 +324,7 @@ def local_files(paths: Sequence[str]) -> list[Path]:
 
 
 def one_file(name: HubName, file: str, *, online: bool) -> Path | None:
-    """One file of a name, by its path there; None where there is none, or offline where the cache lacks it.
+    """The path of one file in the cache; None if the repository, or offline the cache, lacks it.
 
     Raises:
         HubError: online, as `snapshot`.

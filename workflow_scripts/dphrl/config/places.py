@@ -9,7 +9,7 @@ from dphrl.config.config import Config
 from dphrl.config.errors import ConfigError, Problem, show
 from dphrl.hub import HubError, data_name, model_config, model_name
 
-# The value that is allowed at a key, in words; None where the place is right, relative to the folder.
+# From a place and the folder of relative paths to the allowed value, in words; None if the place exists.
 Check = Callable[[str, Path], str | None]
 
 

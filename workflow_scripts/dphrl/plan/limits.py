@@ -126,7 +126,7 @@ class Limits:
             return None
 
     def _bytes(self, rule: str, shape: ModelShape) -> float:
-        """Bytes of one process for its model, for its results, and for the values in between."""
+        """Bytes of one process: the weights that it reads, its results, and without a GPU what would be on one."""
         config, setting = self._config, Setting.of(self._config, None, shape)
         if rule == "train_base" and (training := config.base_training):
             return base_phase(shape, training).total

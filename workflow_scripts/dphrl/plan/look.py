@@ -34,15 +34,15 @@ from dphrl.text import visible
 
 _QUESTIONS: Final = 16
 _SAMPLES: Final = 8
-# Seconds in which the answers after the first of each question are drawn; fewer are drawn where they would take longer.
+# Seconds for the answers after the first of each question: a slow machine draws fewer.
 _SECONDS: Final = 90.0
 # Tokens of the longest answer that is waited for.
 _PATIENCE: Final = {"cpu": 512, "cuda": 2048}
-# Rows of which the questions are taken, from all of the file.
+# Rows from which the questions are drawn, spread over the whole file.
 _LOOKED_AT: Final = 2000
 # Values of `scoring.<task>.answer`; a custom scorer has none.
 _RULES: Final = {"math": ("boxed", "final"), "sql": ("fenced", "bare")}
-# Another rule must find this share more right answers. A fault of a smaller share is not named.
+# Another rule must find this share more of right answers; a fault of fewer answers is not named.
 _MARGIN: Final = 0.05
 # A limit is so many times the longest length, since answers may grow in training, and a multiple of 64 tokens.
 _ROOM, _MULTIPLE = 1.5, 64

@@ -34,7 +34,7 @@ from dphrl.text import visible
 if TYPE_CHECKING:
     from dphrl.plan.look import Look
 
-# Rows by which the task is found.
+# The first rows decide the task.
 _LOOKED_AT: Final = 200
 # Most positions of a sequence, and questions of a step.
 _POSITIONS, _PER_STEP = 20480, 128
@@ -148,9 +148,13 @@ def _task_of(source: str, rows: Sequence[Mapping[str, Any]], task: str | None, f
 
 
 class _Dataset(NamedTuple):
-    """A file of questions: its entry in the configuration, its number of rows, and what became of them.
+    """A file of questions.
 
-    `lengths` are the tokens of each prompt; `rejected` is why the first row that is none is none.
+    Attributes:
+        entry: its block in the configuration.
+        rows: number of rows.
+        lengths: tokens of each prompt.
+        rejected: why the first row that is no prompt is none; empty if all are prompts.
     """
 
     entry: dict[str, Any]
@@ -176,7 +180,7 @@ class _Dataset(NamedTuple):
 
 
 class _Model(NamedTuple):
-    """Of a model: the template of its prompts, how long a sequence may be, and what makes tokens of messages."""
+    """Template, longest sequence and tokenizer of a model: `encode` makes tokens of messages."""
 
     template: Literal["chat", "plain"]
     positions: int
@@ -267,7 +271,7 @@ def _values(read: Mapping[str, _Dataset], model: _Model, scorer: str | None, loo
 
 
 def _schedule(train: _Dataset, per_step: int) -> dict[str, Any]:
-    """The steps of a training in 8 segments, of which every second is evaluated; in 2, for few questions."""
+    """Steps of a training: 8 segments, of which every second is evaluated; for few questions 2 segments."""
     if per_step >= _PER_STEP:
         epochs = train.paper.epochs
         segment = max(round(epochs * train.rows / per_step / 8), 1)

@@ -30,8 +30,7 @@ REACHED: Final = {"core": 3e10, "GPU": 2e14}
 # Seconds of a core or GPU for each job with the model beside its products: imports, the engine's start, verdicts and
 # tables. By this the demo, with 26 such jobs, takes 5 minutes; 5 min 16 s were measured (docs/benchmarks.md).
 _OF_JOB: Final = 10.0
-# Mean tokens of a prompt and of a response: in the embedded world, and of real models, where BIRD's prompts hold whole
-# schemas.
+# Mean tokens of a prompt and of a response, in the embedded world and elsewhere. BIRD's prompts hold whole schemas.
 _OF_WORLD: Final = {"sql": (41.0, 20.0), "math": (22.0, 11.0)}
 _REAL: Final = {"sql": (3000.0, 400.0), "math": (150.0, 1000.0)}
 _OF_CUSTOM_TASK: Final = (500.0, 500.0)
