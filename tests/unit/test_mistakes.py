@@ -14,7 +14,7 @@ from configurations import demo, put
 
 from dphrl.cli import main
 from dphrl.config.blocks.evaluation import StyleRule
-from dphrl.config.blocks.training import PartitionConfig
+from dphrl.config.blocks.training import PartitionConfig, Rehearsed
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.data.partition import candidates
@@ -50,40 +50,51 @@ def verdicts(right: Mapping[str, int], n: int) -> pl.DataFrame:
     return frame.with_columns(verdict=pl.when("correct").then(pl.lit("correct")).otherwise(pl.lit("wrong")))
 
 
+def divided(right: Mapping[str, int], **rules: Any) -> pl.LazyFrame:
+    """The partition of questions with so many right pre-samples of eight; six make a candidate."""
+    rule = PartitionConfig(pef_min_correct=6, **rules)
+    return candidates(gold("".join(right)), verdicts(right, 8), 8, rule).lazy()
+
+
 def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None:
-    divided = candidates(gold("abc"), verdicts({"a": 5, "b": 3, "c": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
-    assert sizes(divided.lazy()) == "0 near-perfect (D_pef), 3 exploration (D_exp), 0 dropped"
+    partition = divided({"a": 5, "b": 3, "c": 0})
+    assert sizes(partition) == "0 near-perfect (D_pef), 3 exploration (D_exp), 0 dropped"
     more = "5 or more: 1, 4 or more: 1, 3 or more: 2, 2 or more: 2, 1 or more: 2"
-    assert thresholds(divided.lazy()) == more
+    assert thresholds(partition) == more
     with pytest.raises(NothingToTrainError) as caught:
-        require_questions(divided.lazy(), "dph_f", rehearses="pef", explores=True)
+        require_questions(partition, "dph_f", rehearses="pef", explores=True)
     message = str(caught.value)
     said = "dph_f cannot start. D_pef is empty. Lower partition.pef_min_correct"
     assert message.startswith(f"0 near-perfect (D_pef), 3 exploration (D_exp), 0 dropped: {said}")
-    require_questions(divided.lazy(), "grpo", rehearses=None, explores=False)
     assert f"before refinement: {more}" in message
 
 
-def test_without_any_right_sample_no_threshold_is_proposed() -> None:
-    divided = candidates(gold("a"), verdicts({"a": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
-    with pytest.raises(NothingToTrainError, match="No training question has a right sample"):
-        require_questions(divided.lazy(), "dph_f", rehearses="pef", explores=True)
+@pytest.mark.parametrize(
+    ("right", "rehearses", "message"),
+    [
+        ({"a": 0}, "pef", "No training question has a right sample"),
+        ({"a": 8, "b": 8}, "pef", r"D_exp is empty\. Raise partition\.pef_min_correct"),
+        ({"a": 8, "b": 8, "c": 0}, "boundary", r"one of rehearse: boundary\. Questions by right .*: all 8: 2"),
+    ],
+)
+def test_a_method_without_questions_stops_with_the_reason(
+    right: dict[str, int], rehearses: Rehearsed, message: str
+) -> None:
+    with pytest.raises(NothingToTrainError, match=message):
+        require_questions(divided(right), "dph_f", rehearses=rehearses, explores=True)
 
 
-def test_an_empty_d_exp_stops_what_explores_it() -> None:
-    divided = candidates(gold("ab"), verdicts({"a": 8, "b": 8}, 8), 8, PartitionConfig(pef_min_correct=6))
-    with pytest.raises(NothingToTrainError, match=r"D_exp is empty\. Raise partition\.pef_min_correct"):
-        require_questions(divided.lazy(), "dph_f", rehearses="pef", explores=True)
-    require_questions(divided.lazy(), "rkl", rehearses=None, explores=False)
+def test_nothing_is_trained_where_all_questions_are_dropped() -> None:
+    message = r"0 near-perfect \(D_pef\), 0 exploration \(D_exp\), 2 dropped: grpo cannot start"
+    with pytest.raises(NothingToTrainError, match=message):
+        require_questions(divided({"a": 0, "b": 0}, drop_all_wrong=True), "grpo", rehearses=None, explores=False)
 
 
-def test_a_training_without_a_question_on_the_boundary_stops_with_the_counts() -> None:
-    divided = candidates(gold("abc"), verdicts({"a": 8, "b": 8, "c": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
-    require_questions(divided.lazy(), "dph_f", rehearses="right", explores=True)
-    with pytest.raises(NothingToTrainError, match=r"one of rehearse: boundary\. Questions by right .*: all 8: 2"):
-        require_questions(divided.lazy(), "dph_f", rehearses="boundary", explores=True)
-    some = candidates(gold("ab"), verdicts({"a": 3, "b": 0}, 8), 8, PartitionConfig(pef_min_correct=6))
-    require_questions(some.lazy(), "dph_f", rehearses="boundary", explores=True)
+def test_a_method_with_questions_starts() -> None:
+    for right in ({"a": 5, "b": 3, "c": 0}, {"a": 8, "b": 8}):
+        require_questions(divided(right), "grpo", rehearses=None, explores=False)
+    require_questions(divided({"a": 8, "b": 8, "c": 0}), "dph_f", rehearses="right", explores=True)
+    require_questions(divided({"a": 3, "b": 0}), "dph_f", rehearses="boundary", explores=True)
 
 
 def test_samples_without_answers_stop_a_run_before_its_partition() -> None:
@@ -91,14 +102,6 @@ def test_samples_without_answers_stop_a_run_before_its_partition() -> None:
     with pytest.raises(NothingToTrainError, match=r"no answer was found in 3 of 5 .*scoring\.<task>\.answer"):
         require_answers(judged.lazy())
     require_answers(judged.tail(4).lazy())
-
-
-def test_nothing_is_trained_where_all_questions_are_dropped() -> None:
-    rules = PartitionConfig(pef_min_correct=6, drop_all_wrong=True)
-    divided = candidates(gold("ab"), verdicts({"a": 0, "b": 0}, 8), 8, rules)
-    message = r"0 near-perfect \(D_pef\), 0 exploration \(D_exp\), 2 dropped: grpo cannot start"
-    with pytest.raises(NothingToTrainError, match=message):
-        require_questions(divided.lazy(), "grpo", rehearses=None, explores=False)
 
 
 SCORER = """
