@@ -15,7 +15,6 @@ from dphrl.config.load import load_config
 from dphrl.plan.describe import check_memory
 from dphrl.plan.memory import (
     GB,
-    LESS_MEMORY,
     ModelShape,
     Phase,
     Setting,
@@ -177,23 +176,6 @@ def test_lora_keeps_states_of_its_adapters_only():
     found = phases(LLAMA_8B, setting)[2].parts
     assert found["master weights"] == 4 * adapters
     assert found["weights"] == 2 * LLAMA_8B.parameters
-
-
-@pytest.mark.parametrize(
-    ("model", "gpu_gib", "expected"),
-    [
-        (LLAMA_8B, 80, EIGHT | {"ranks": 4}),
-        (QWEN_32B, 141, EIGHT | {"kv_cache_gib": 12, "offload_optimizer": True}),
-        (QWEN_32B, 80, EIGHT | {"kv_cache_gib": 12, "offload_optimizer": True, "tensor_parallel": 2}),
-    ],
-)
-def test_the_keys_that_save_memory_suffice_in_their_order(model, gpu_gib, expected):
-    tried = {}
-    for more in LESS_MEMORY:
-        tried |= more
-        if peak(model, keys(**tried)) < gpu_gib * 2**30:
-            break
-    assert tried == expected
 
 
 def test_a_method_with_adapters_has_a_reference_model_too():

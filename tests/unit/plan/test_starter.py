@@ -167,13 +167,22 @@ def test_the_rehearsal_has_the_strength_that_kept_coverage(folder: Path) -> None
     assert "0.2 / 8" in (folder / "my.yaml").read_text()
 
 
-def test_a_large_model_gets_the_hardware_that_it_needs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("gpu_gib", "keys"), [(80, {"ranks": 4}), (40, {"ranks": 8, "kv_cache_gib": 12, "offload_optimizer": True})]
+)
+def test_a_large_model_gets_the_cheapest_keys_with_which_it_fits(
+    gpu_gib: int, keys: dict[str, Any], folder: Path
+) -> None:
     write_model(folder / "large", LARGE)
     write(folder / "my.jsonl", [{**QUESTION, "answer": 7, "n": n} for n in range(1000)])
-    config = init("--data", "my.jsonl", "--model", "large")
-    assert (config.hardware.ranks, config.hardware.zero_stage) > (1, 1)
+    config = init("--data", "my.jsonl", "--model", "large", f"--gpu-gib={gpu_gib}")
+    expected = {"gpu_gib": gpu_gib, "gradient_checkpointing": True, "zero_stage": 3, **keys}
+    assert config.hardware.model_dump(exclude_unset=True) == expected
     assert config.train.prompts_per_step == 128
-    (folder / "my.yaml").unlink()
+
+
+def test_a_model_that_fits_on_no_number_of_gpus_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_model(folder / "large", LARGE)
     message = refused(capsys, "--data", "my.jsonl", "--model", "large", "--gpu-gib", "4")
     assert "a model that can be trained on GPUs of 4 GiB, or a larger --gpu-gib" in message
 
