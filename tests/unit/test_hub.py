@@ -19,6 +19,7 @@ from dphrl.hub import (
     HubError,
     HubName,
     _checked_answers,
+    data_file,
     data_name,
     fetch,
     local_files,
@@ -184,8 +185,9 @@ def test_an_error_has_no_signed_address() -> None:
 def test_an_unknown_revision_and_an_unknown_file(hub: Hub) -> None:
     with pytest.raises(HubError, match="RevisionNotFoundError"):
         fetch(HubName("model", "org/model", "v9"))
-    with pytest.raises(HubError, match=r"has no file no\.jsonl"):
-        fetch(HubName("dataset", "org/data", None, "no.jsonl"))
+    for bring in (fetch, lambda name: data_file(str(name), Path())):
+        with pytest.raises(HubError, match=r"has no file no\.jsonl"):
+            bring(HubName("dataset", "org/data", None, "no.jsonl"))
 
 
 def test_a_model_of_pickles_is_refused(hub: Hub) -> None:

@@ -323,6 +323,21 @@ def local_files(paths: Sequence[str]) -> list[Path]:
     return files
 
 
+def data_file(source: str, folder: Path) -> Path:
+    """A file of questions or rows: below the folder, or of the hub, from which it is fetched.
+
+    Raises:
+        HubError: as `snapshot`, or the data set has no such file.
+    """
+    name = data_name(source)
+    if name is None:
+        return folder / source
+    file = one_file(name, name.file, online=True)
+    if file is None:
+        raise HubError(f"{name}: the data set has no file {name.file}")
+    return file
+
+
 def one_file(name: HubName, file: str, *, online: bool) -> Path | None:
     """The path of one file in the cache; None if the repository, or offline the cache, lacks it.
 

@@ -19,7 +19,7 @@ from dphrl.data.gold import gold_of
 from dphrl.data.prepare import prepare
 from dphrl.data.records import read_source
 from dphrl.data.tokens import encoder
-from dphrl.hub import data_name, model_name, one_file, snapshot
+from dphrl.hub import data_file, model_name, snapshot
 from dphrl.machine.progress import counted
 from dphrl.policy.check_model import check_base
 from dphrl.policy.limited import run_limited
@@ -182,9 +182,8 @@ def look(config: Config, folder: Path) -> Look:
             "hardware.gpu_gib is set and this machine has no GPU: look where there is one, or set it to null"
             " (dphrl init --cpu does)"
         )
-    dataset, hub = config.datasets[train], data_name(config.datasets[train].source)
-    source = one_file(hub, hub.file, online=True) if hub else folder / dataset.source
-    assert source is not None
+    dataset = config.datasets[train]
+    source = data_file(dataset.source, folder)
     databases = folder / dataset.database_folder if dataset.database_folder else None
     rows = read_source(source)
     rows = rows[:: math.ceil(len(rows) / _LOOKED_AT)]

@@ -24,7 +24,7 @@ from dphrl.data.ground_truth import truth_of
 from dphrl.data.prepare import prepare
 from dphrl.data.records import SourceError, read_source
 from dphrl.data.tokens import Rendered, encoder
-from dphrl.hub import SMALL_FILES, data_name, model_name, one_file, snapshot
+from dphrl.hub import SMALL_FILES, data_file, model_name, snapshot
 from dphrl.machine.progress import counted
 from dphrl.model_config import model_settings
 from dphrl.plan.describe import check_fits, shape_of
@@ -188,9 +188,8 @@ class _Model(NamedTuple):
 
 
 def _dataset(options: Namespace, source: str, model: _Model) -> _Dataset:
-    name, fields = data_name(source), dict(options.field)
-    file = one_file(name, name.file, online=True) if name else Path(source)
-    if file is None or not file.is_file():
+    file, fields = data_file(source, Path()), dict(options.field)
+    if not file.is_file():
         raise FileNotFoundError(f"{source}: there is no such file; expected questions in .jsonl, .json or .parquet")
     rows = read_source(file)
     task = _task_of(source, rows, options.task, fields)
