@@ -50,6 +50,7 @@ def test_the_nearest_key_has_the_most_similar_name(path: str, nearest: str | Non
         ("hardware.zero_stage", 4, "0, 1, 2 or 3", None),
         ("sampling.presample.n", -4, "greater than or equal to 1", None),
         ("train.lr", float("nan"), "a finite number", None),
+        ("methods.grpo.advantage_settings.k", float("nan"), "valid boolean or a finite number or a valid string", None),
         ("train.seeds", 1, "a list", None),
         ("train.seeds", [], "at least 1 item", None),
         ("prompts", [], "a block of keys", None),
@@ -61,6 +62,10 @@ def test_a_wrong_value_names_what_is_allowed(path: str, value: object, allowed: 
     problem = problems(put(demo(), path, value))[path]
     assert allowed in problem.allowed
     assert problem.nearest == nearest
+
+
+def test_a_wrong_value_in_a_list_has_its_place() -> None:
+    assert "less than 1" in problems(put(demo(), "toy.optimizer.betas", [0.9, 9.5]))["toy.optimizer.betas[1]"].allowed
 
 
 def test_all_problems_are_listed_at_once() -> None:

@@ -96,7 +96,8 @@ def _problem(place: Sequence[str | int], errors: Sequence[ErrorDetails]) -> Prob
         return _unknown_key(place, value)
     if "missing" in kinds:
         return Problem(path, "none", "this key is required, here or in a file before this one")
-    messages = (_ALLOWED.get(error["type"], error["msg"]) for error in errors)
+    # A key of two kinds of numbers has an error of each.
+    messages = dict.fromkeys(_ALLOWED.get(error["type"], error["msg"]) for error in errors)
     allowed = " or ".join(re.sub(r"^Value error, |^(Input|String) should (be )?", "", text) for text in messages)
     return Problem(path, show(value), allowed, nearest(str(value), re.findall(r"'(.+?)'", allowed)))
 

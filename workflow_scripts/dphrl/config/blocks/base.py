@@ -8,6 +8,7 @@ Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
+Beta = Annotated[float, Field(ge=0, lt=1)]
 Text = Annotated[str, Field(min_length=1)]
 Dtype = Literal["float32", "bfloat16"]
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Text, Whole
+from dphrl.config.blocks.base import Beta, Block, Count, Dtype, Positive, Text, Whole
 
 
 class SupervisedOptimizer(Block):
@@ -12,7 +12,7 @@ class SupervisedOptimizer(Block):
     batch: Count = Field(64, description="Rows per update.")
     lr: Positive = Field(2.0e-3, description="Maximum learning rate, at the end of the warm-up.")
     warmup: Whole = Field(50, description="Number of warm-up updates.")
-    betas: tuple[float, float] = Field((0.9, 0.98), description="AdamW's decay rates of the two moments.")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.98), description="AdamW's decay rates of the two moments.")
     weight_decay: float = Field(0.05, ge=0, description="AdamW's decoupled weight decay, for all parameters.")
     clip: Positive = Field(1.0, description="Maximum norm of the gradient.")
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
-from dphrl.config.blocks.base import Block, Count, Dtype, Positive, Share, Text, Whole
+from dphrl.config.blocks.base import Beta, Block, Count, Dtype, Positive, Share, Text, Whole
 
 
 class PartitionConfig(Block):
@@ -39,9 +39,6 @@ class ReferenceConfig(Block):
         description="Number of most probable tokens per position whose reference log-probabilities are stored, in "
         "addition to the sampled token's, for methods with `topk_estimator`; 0: none.",
     )
-
-
-Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class ProbeConfig(Block):
