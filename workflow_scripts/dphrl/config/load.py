@@ -113,8 +113,9 @@ def _unknown_key(place: Sequence[str | int], value: object) -> Problem:
     # Of two keys with one name, the one in the same block is meant, else the one in fewer blocks.
     paths = [_dotted([*above, name]) for name in siblings] + sorted(_keys(), key=lambda path: path.count("."))
     by_name = {path.rpartition(".")[2]: path for path in reversed(paths)}
+    name = nearest(str(key), by_name)
     allowed = f"no such key; known here: {', '.join(siblings)}"
-    return Problem(_dotted(place), show(value), allowed, by_name.get(nearest(str(key), by_name) or ""))
+    return Problem(_dotted(place), show(value), allowed, by_name[name] if name else None)
 
 
 def _keys(block: type[Block] = Config, path: str = "") -> Iterator[str]:
