@@ -24,7 +24,10 @@ RUNS = {
     "demo-full": {"sampled": 10_648_759, "rolled out": 5_864_168, "trained": 6_028_078, "bytes": 862e6},
     "world-1": {"sampled": 1_375_250, "rolled out": 848_081, "trained": 893_593, "bytes": 138e6},
 }
-BLOCKS = "policy: {base: llama}, datasets: {d: {task: sql, source: d.json, comparison: bird}}, train_dataset: d"
+BLOCKS = (
+    "policy: {base: llama}, datasets: {d: {task: sql, source: d.json, comparison: bird}}, train_dataset: d, "
+    "evaluate: {datasets: [d]}"
+)
 
 
 @pytest.fixture
@@ -109,7 +112,7 @@ def test_a_plan_counts_the_rows_of_each_set_of_stored_responses(tmp_path):
 
 
 def test_an_assumed_response_is_at_most_half_of_its_limit_and_a_drawn_one_is_measured(tmp_path):
-    config = yaml.safe_load(f"{{run: r, {BLOCKS}, evaluate: {{datasets: [d]}}}}")
+    config = yaml.safe_load(f"{{run: r, {BLOCKS}}}")
     for limit, expected in ((96, 48), (4096, 400)):
         loaded = load_config(config | {"sampling": {"presample": {"max_tokens": limit}}})
         assert sizes_of(loaded, tmp_path).response_tokens["d"] == expected
@@ -124,7 +127,7 @@ def test_an_assumed_response_is_at_most_half_of_its_limit_and_a_drawn_one_is_mea
 
 def test_the_command_says_what_does_not_fit(folder, capsys):
     config = folder / "bird.yaml"
-    config.write_text(f"{{run: bird, {BLOCKS}, evaluate: {{datasets: [d]}}}}\n")
+    config.write_text(f"{{run: bird, {BLOCKS}}}\n")
     assert main(["plan", str(config), "--gpu-gib", "80", "--slots", "8"]) == 1
     out = capsys.readouterr().out
     assert "a model of 8,030,261,248 parameters" in out
@@ -133,7 +136,7 @@ def test_the_command_says_what_does_not_fit(folder, capsys):
     assert "This does not fit." in out
     assert "rkl: divergence on rollouts of weight 0.01 (policy loss: 1), strength 0.01" in out
     large = "hardware: {ranks: 8, zero_stage: 3, gradient_checkpointing: true}"
-    config.write_text(f"{{run: bird, {BLOCKS}, evaluate: {{datasets: [d]}}, {large}}}\n")
+    config.write_text(f"{{run: bird, {BLOCKS}, {large}}}\n")
     assert main(["plan", str(config)]) == 0
     assert "Everything fits on GPUs of 80 GiB." in capsys.readouterr().out
     for option in ("--slots", "--gpu-gib", "--tflops"):
@@ -143,13 +146,13 @@ def test_the_command_says_what_does_not_fit(folder, capsys):
 
 def test_a_run_of_recorded_answers_needs_no_model(folder, capsys):
     recorded = "replay: {base: {d: answers.jsonl}}, methods: {}"
-    (folder / "my.yaml").write_text(f"{{run: my, {BLOCKS}, evaluate: {{datasets: [d]}}, {recorded}}}\n")
+    (folder / "my.yaml").write_text(f"{{run: my, {BLOCKS}, {recorded}}}\n")
     assert main(["plan", "my.yaml", "--gpu-gib", "80"]) == 0
     assert capsys.readouterr().out.startswith("A run of recorded answers: it needs no model")
 
 
 def test_hours_follow_from_the_stated_speed_or_the_given_one_and_from_the_starts_of_jobs(folder, capsys):
-    (folder / "my.yaml").write_text(f"{{run: my, {BLOCKS}, evaluate: {{datasets: [d]}}, methods: {{}}}}\n")
+    (folder / "my.yaml").write_text(f"{{run: my, {BLOCKS}, methods: {{}}}}\n")
     for options, speed in (((), 2e14), (("--tflops", "1"), 1e12)):
         assert main(["plan", "my.yaml", *options]) == 0
         out = capsys.readouterr().out
@@ -169,7 +172,7 @@ def test_the_demo_is_planned_at_the_minutes_that_it_takes_and_without_memory_of_
 
 
 def test_a_plan_needs_the_config_json_of_the_model_and_not_its_weights(folder, capsys):
-    (folder / "my.yaml").write_text(f"{{run: my, {BLOCKS}, evaluate: {{datasets: [d]}}}}\n")
+    (folder / "my.yaml").write_text(f"{{run: my, {BLOCKS}}}\n")
     (folder / "llama/config.json").unlink()
     assert main(["plan", "my.yaml"]) == 2
     assert "llama, in which there is no config.json" in capsys.readouterr().err
