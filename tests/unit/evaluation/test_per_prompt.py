@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from dphrl.config.blocks.evaluation import StyleRule
-from dphrl.evaluation.per_prompt import evaluate, evaluate_parts, skeleton
+from dphrl.evaluation.per_prompt import classes_shown, evaluate, evaluate_parts, skeleton
 from dphrl.store import parquet as tables
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.stage import Stage
@@ -28,7 +28,13 @@ def rows(samples):
     names = ["prompt_id", "sample_index", "text", "verdict", "answer_class", "program_class"]
     frame = pl.DataFrame(samples, schema=dict.fromkeys(names, pl.String) | {"sample_index": pl.Int32}, orient="row")
     frame = frame.with_columns(correct=pl.col("verdict") == "correct", reads_table=pl.lit(None, pl.Boolean))
+    frame = frame.with_columns(extracted=pl.lit(None, pl.String))
     return frame.select("prompt_id", "sample_index", "text"), frame.drop("text")
+
+
+def evaluated(rollouts, verdicts, styles):
+    """The evaluation of a whole dataset."""
+    return evaluate(rollouts, verdicts, styles, classes_shown([verdicts]))
 
 
 def wrong_rows(samples):
@@ -38,7 +44,7 @@ def wrong_rows(samples):
 
 def classes(rollouts, verdicts):
     """The columns of an evaluation that hold classes."""
-    return evaluate(rollouts, verdicts, []).select("prompt_id", *CLASSES)
+    return evaluated(rollouts, verdicts, []).select("prompt_id", *CLASSES)
 
 
 def declared(frame):
@@ -59,7 +65,7 @@ def one_prompt(name="a", verdict="correct"):
 
 
 def test_counts_of_one_prompt():
-    frame = evaluate(*rows(one_prompt()), RULES)
+    frame = evaluated(*rows(one_prompt()), RULES)
     assert frame.drop(CLASSES).to_dicts() == [
         {
             "prompt_id": "a",
@@ -77,11 +83,11 @@ def test_counts_of_one_prompt():
 
 def test_row_order_of_the_input_does_not_matter():
     samples = one_prompt("b", "wrong") + one_prompt("a")
-    assert evaluate(*rows(samples), RULES).equals(evaluate(*rows(samples[::-1]), RULES))
+    assert evaluated(*rows(samples), RULES).equals(evaluated(*rows(samples[::-1]), RULES))
 
 
 def test_without_rules_there_are_no_styles():
-    frame = evaluate(*rows(one_prompt()), [])
+    frame = evaluated(*rows(one_prompt()), [])
     assert frame.select("styles", "distinct_styles").row(0) == ([], 0)
     assert declared(frame)
 
@@ -91,34 +97,21 @@ def test_right_answers_that_read_no_table_are_counted():
     verdict = {"a": ["correct"] * 3 + ["wrong"], "b": ["correct", "timeout", "wrong", "wrong"], "c": ["no_answer"] * 4}
     rollouts, verdicts = rows([(name, i, "", verdict[name][i], "x", "p") for name in read for i in range(4)])
     reads = pl.Series([one for values in read.values() for one in values])
-    frame = evaluate(rollouts, verdicts.with_columns(reads_table=reads), RULES)
+    frame = evaluated(rollouts, verdicts.with_columns(reads_table=reads), RULES)
     # The prompt without right answers says nothing.
     assert frame.select("prompt_id", "c", "constants").rows() == [("a", 3, 2), ("b", 1, 0), ("c", 0, None)]
     assert declared(frame)
 
 
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        ([sample for sample in one_prompt("b") if sample[1] != 3], "'b' has samples .0, 1, 2., expected 0..3"),
-        ([sample for sample in one_prompt("b") if sample[1] != -1], "'b' has no greedy"),
-        (one_prompt("b", "infrastructure_error"), "'b', sample -1 has one of the verdicts"),
-    ],
-)
-def test_broken_samples_are_named(broken, message):
-    with pytest.raises(ValueError, match=message):
-        evaluate(*rows(one_prompt() + broken), RULES)
+def test_a_verdict_that_judges_nothing_is_named():
+    with pytest.raises(ValueError, match="'b', sample -1 has one of the verdicts"):
+        evaluated(*rows(one_prompt() + one_prompt("b", "infrastructure_error")), RULES)
 
 
 def test_a_dataset_without_greedy_responses_has_no_greedy_figure():
-    frame = evaluate(*rows([sample for sample in one_prompt() if sample[1] >= 0]), RULES)
+    frame = evaluated(*rows([sample for sample in one_prompt() if sample[1] >= 0]), RULES)
     assert frame["greedy_correct"].to_list() == [None]
     assert declared(frame)
-
-
-def test_no_rollouts_is_an_error():
-    with pytest.raises(ValueError, match="no prompt"):
-        evaluate(*rows([]), RULES)
 
 
 def test_samples_are_numbered_by_the_first_like_them():
@@ -214,7 +207,7 @@ def _whole(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
         tables["prompts"].select("prompt_id", "level"), on="prompt_id", how="left"
     )
     rollouts, verdicts = (tables[name].join(marks, on="prompt_id", how="semi") for name in ("rollouts", "verdicts"))
-    return evaluate(rollouts, verdicts, PLAIN).join(marks, on="prompt_id", how="left", maintain_order="left")
+    return evaluated(rollouts, verdicts, PLAIN).join(marks, on="prompt_id", how="left", maintain_order="left")
 
 
 def _lazy(tables: dict[str, pl.DataFrame]) -> list[pl.LazyFrame]:
@@ -250,27 +243,17 @@ def test_texts_of_a_custom_task_have_no_skeletons() -> None:
     assert found["answers"].list.len().to_list() == [5] * found.height
 
 
-@pytest.mark.usefixtures("_small_parts")
-@pytest.mark.parametrize(
-    ("lost", "message"),
-    [
-        ((pl.col("prompt_id") == "p7") & (pl.col("sample_index") == -1), "'p7' has no greedy response"),
-        (pl.col("sample_index") >= 0, "greedy responses only"),
-        (pl.col("prompt_id") != DROPPED, "no prompt to evaluate"),
-    ],
-)
-def test_what_all_prompts_have_in_common_is_checked_in_each_part(lost: pl.Expr, message: str) -> None:
+def test_a_dataset_without_a_prompt_to_evaluate_is_refused() -> None:
     tables = _tables()
-    tables |= {name: tables[name].filter(~lost) for name in ("rollouts", "verdicts")}
-    with pytest.raises(ValueError, match=message):
-        list(evaluate_parts(*_lazy(tables), PLAIN))
+    none = tables["gold"].with_columns(kept=False)
+    with pytest.raises(ValueError, match="no prompt to evaluate"):
+        list(evaluate_parts(*_lazy(tables | {"gold": none}), PLAIN))
 
 
 @pytest.mark.usefixtures("_small_parts")
-def test_a_rollout_without_a_verdict_is_named_in_a_later_part() -> None:
+def test_verdicts_on_other_samples_are_refused_in_a_later_part() -> None:
     tables = _tables()
     last = pl.col("prompt_id") == f"p{PROMPTS - 1}"
-    with pytest.raises(ValueError, match="'p8', sample -1 has no verdict"):
-        list(evaluate_parts(*_lazy(tables | {"verdicts": tables["verdicts"].filter(~last)}), PLAIN))
-    with pytest.raises(ValueError, match="'p8', sample -1 has a verdict but no rollout"):
-        list(evaluate_parts(*_lazy(tables | {"rollouts": tables["rollouts"].filter(~last)}), PLAIN))
+    for name in ("rollouts", "verdicts"):
+        with pytest.raises(ValueError, match="of other samples"):
+            list(evaluate_parts(*_lazy(tables | {name: tables[name].filter(~last)}), PLAIN))
