@@ -1,11 +1,10 @@
 """Tables that count: rows of datasets, and use and cost of trainings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from dphrl.report.methods import label
 from dphrl.store.catalogue import SCHEMAS
 
 _GOLD = SCHEMAS["gold"].enums["reason"]
@@ -77,13 +76,3 @@ def training_use(
     spent = spent.group_by("method", "seed").agg(pl.col("seconds").sum())
     means = used.join(spent, on=["method", "seed"], how="left").group_by("method")
     return means.agg(pl.len().alias("trainings"), pl.col("steps", *_USED, "seconds").mean()).sort("method")
-
-
-def ended_early(training: pl.DataFrame, headline: pl.DataFrame) -> Iterator[str]:
-    """A sentence on each training that `train.stop` ended before its last evaluated step."""
-    of_training = ["method", "seed"]
-    planned = headline.group_by(of_training).agg(planned=pl.max("step"))
-    ends = training.group_by(of_training).agg(pl.max("step")).join(planned, on=of_training).sort(of_training)
-    for method, seed, step, last in ends.filter(pl.col("step") < pl.col("planned")).iter_rows():
-        name = f"{label(method)}, seed {seed}"
-        yield f"train.stop ended {name}, after step {step} of {last}. The policies of later steps are this one."

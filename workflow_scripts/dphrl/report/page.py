@@ -11,8 +11,9 @@ from markupsafe import Markup
 from dphrl.evaluation.diagnosis import LOSSES, NARROWED, NOT_COLLAPSED
 from dphrl.report.claims import claim_tables
 from dphrl.report.figures import SECTIONS
-from dphrl.report.findings import limits, overview, result, what_was_run
+from dphrl.report.findings import overview, result, what_was_run
 from dphrl.report.headline import datasets_in_order, headline_table, last_steps
+from dphrl.report.notes import limits
 from dphrl.report.page_tables import (
     costs,
     data_table,
