@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -127,13 +126,9 @@ def _within(policy: Policy, k: int, factor: int) -> float:
     The solve rate of a question is taken as (c + 1/2) / (n + 1).
     """
     *pairs, place = policy.pairs
-    variances = np.array([_variance(int(n), int(c), k, factor) for n, c in zip(*pairs, strict=True)])
-    return float(variances[place].mean())
-
-
-@lru_cache(maxsize=4096)
-def _variance(n: int, c: int, k: int, factor: int) -> float:
-    right = np.arange(factor * n + 1)
-    chance = binomial(factor * n, (c + 0.5) / (n + 1))
-    estimate = np.asarray(pass_at_k(factor * n, right, k))
-    return float(chance @ estimate**2 - (chance @ estimate) ** 2)
+    variances = []
+    for n, c in zip(*(numbers.tolist() for numbers in pairs), strict=True):
+        chance = binomial(factor * n, (c + 0.5) / (n + 1))
+        solved = np.asarray(pass_at_k(factor * n, np.arange(factor * n + 1), k))
+        variances.append(chance @ solved**2 - (chance @ solved) ** 2)
+    return float(np.array(variances)[place].mean())

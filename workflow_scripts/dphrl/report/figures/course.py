@@ -137,7 +137,7 @@ def _from_base(figure: str, table: pl.DataFrame) -> pl.DataFrame:
 
 
 FIGURES = {
-    "training": theme.Figure("training", draw_training),
-    "steps": theme.Figure("passk", draw_steps),
-    "paths": theme.Figure("headline", draw_paths),
+    "training": theme.Figure("training", _TRAINING, draw_training),
+    "steps": theme.Figure("passk", _STEPS, draw_steps),
+    "paths": theme.Figure("headline", _PATHS, draw_paths),
 }

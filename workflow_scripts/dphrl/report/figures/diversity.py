@@ -52,4 +52,4 @@ def draw_styles(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     return theme.faceted(panel, rows, "dataset", "Solution styles", 3, datasets_in_order(rows, datasets), _CAPTION)
 
 
-FIGURES = {"styles": theme.Figure("styles", draw_styles)}
+FIGURES = {"styles": theme.Figure("styles", _CAPTION, draw_styles)}

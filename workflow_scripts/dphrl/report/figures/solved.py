@@ -159,7 +159,7 @@ def _rate(named: pl.DataFrame, rate: str) -> pl.DataFrame:
 
 
 FIGURES = {
-    "passk": theme.Figure("passk", draw_passk),
-    "gap": theme.Figure("comparisons", draw_gap),
-    "keep_explore": theme.Figure("keep_explore", draw_keep_explore),
+    "passk": theme.Figure("passk", _PASSK, draw_passk),
+    "gap": theme.Figure("comparisons", _GAP, draw_gap),
+    "keep_explore": theme.Figure("keep_explore", _KEEP_EXPLORE, draw_keep_explore),
 }

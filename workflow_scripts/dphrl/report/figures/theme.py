@@ -24,11 +24,13 @@ class Figure:
 
     Attributes:
         table: name of the table that it draws.
+        caption: its subject, and the file of the table.
         draw: function of the table and the order of the datasets. It raises ValueError for a table without a row to
             show.
     """
 
     table: str
+    caption: str
     draw: Callable[[pl.DataFrame, Sequence[str]], Any]
 
 
@@ -102,7 +104,7 @@ def faceted(
     Args:
         columns: how many panels are in a row, at most.
         order: the values of `by` in their order; values that do not occur in `rows` get no panel.
-        caption: the subject of the figure and the file of its table, also for a screen reader.
+        caption: the text for a screen reader.
     """
     shown = [value for value in order if value in set(rows[by])]
     header = alt.Header(title=None, labelFontSize=13, labelFontWeight="bold", labelAnchor="start", labelPadding=6)
