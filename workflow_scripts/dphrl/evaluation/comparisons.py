@@ -92,17 +92,17 @@ def _bought(study: Study, followed: Sequence[Paths]) -> Iterator[dict[str, objec
     The error of questions is the standard deviation over questions drawn again, with x, y and the base's coverage
     computed again.
     """
-    for found in followed:
+    for frontier in followed:
         for metric in (BOUGHT, BOUGHT_SPLIT):
-            bought = found.bought(metric)
+            bought = frontier.bought(metric)
             values = {BASE: np.zeros((1, 1)), **bought}
             for method, other in _pairs(bought, study.config.against, study.claims):
                 if other in values:
                     ours, theirs = values[method], values[other]
                     sides = (method, ours[:, 0]), (other, theirs[:, 0])
-                    estimate = of_draws(ours, theirs, found.questions)
-                    row = _row(found.dataset, metric, *sides, estimate, [found.questions])
-                    yield {"level": found.level, **row}
+                    estimate = of_draws(ours, theirs, frontier.questions)
+                    row = _row(frontier.dataset, metric, *sides, estimate, [frontier.questions])
+                    yield {"level": frontier.level, **row}
 
 
 def _measure(last: Study) -> dict[str, dict[str, _Metric]]:

@@ -119,9 +119,9 @@ def frontier_table(measured: Sequence[Paths]) -> pl.DataFrame:
     """
     schema = SCHEMAS["frontier"]
     rows = [
-        (found.dataset, found.level, method, training.seed, metric, value)
-        for found in measured
-        for method, trainings in found.trainings.items()
+        (of_level.dataset, of_level.level, method, training.seed, metric, value)
+        for of_level in measured
+        for method, trainings in of_level.trainings.items()
         for training in trainings
         for metric, value in training.values.items()
     ]

@@ -17,8 +17,8 @@ _MOST_FACTOR = 64
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The mean difference of two models over questions, tuned - base, with its intervals.
+class PairedDifference:
+    """The mean difference of two models over their questions, tuned - base, with its intervals.
 
     Attributes:
         value: the difference, in the unit of the values.
@@ -49,7 +49,9 @@ class Compared:
         return self.measured.p if self.measured.error > 0 else float(not self.fell)
 
 
-def compared(base: Floats, tuned: Floats, clusters: ArrayLike | None = None, shares: bool = True) -> Compared:
+def paired_difference(
+    base: Floats, tuned: Floats, clusters: ArrayLike | None = None, shares: bool = True
+) -> PairedDifference:
     """The comparison of a base and a tuned model.
 
     Args:
@@ -78,7 +80,7 @@ def compared(base: Floats, tuned: Floats, clusters: ArrayLike | None = None, sha
         wide = max(wide[0], -1.0), min(wide[1], 1.0)
     groups = questions.clusters if questions.grouped else None
     means = float(base.mean()), float(tuned.mean())
-    return Compared(measured.value, *means, wide, narrow, measured, rows.shape[1], groups)
+    return PairedDifference(measured.value, *means, wide, narrow, measured, rows.shape[1], groups)
 
 
 def _doubted(rows: Floats, questions: Questions) -> float:
@@ -91,7 +93,7 @@ def _doubted(rows: Floats, questions: Questions) -> float:
 
 
 def needed(
-    base: Policy, trainings: Sequence[Policy], difference: Compared, k: int, margin: float
+    base: Policy, trainings: Sequence[Policy], difference: PairedDifference, k: int, margin: float
 ) -> tuple[int | None, int | None]:
     """Questions with these samples, and samples of these questions, that find a loss of `margin` in 80 % of cases."""
     number = difference.groups or difference.questions

@@ -100,19 +100,19 @@ def _mean(shares: pl.Series) -> str:
     return "-" if mean is None else percent(float(mean))  # type: ignore[arg-type]
 
 
-def result(found: Overview) -> str:
+def result(summary: Overview) -> str:
     """The result in a sentence or two, in the words of the diagnosis; empty where no policy was judged."""
-    groups = {word: [row for row in found.results if row.word == word] for word in _SAID}
+    groups = {word: [row for row in summary.results if row.word == word] for word in _SAID}
     said = [f"{_SAID[word]} {_listed([phrase(row.method) for row in rows])}" for word, rows in groups.items() if rows]
     if not said:
         return ""
-    text = f"Coverage of {found.dataset} {'; it '.join(said)}."
-    base = next((row for row in found.results if row.method == BASE), None)
-    lost = [row for row in found.results if row.word in (COLLAPSED, WORSE, SHARPENED)]
+    text = f"Coverage of {summary.dataset} {'; it '.join(said)}."
+    base = next((row for row in summary.results if row.method == BASE), None)
+    lost = [row for row in summary.results if row.word in (COLLAPSED, WORSE, SHARPENED)]
     if base and lost:
         worst = min(lost, key=lambda row: float(row.solved))
         text += (
-            f" With {found.k} tries {worst.name} solves {worst.solved} % of the questions, the base {base.solved} %."
+            f" With {summary.k} tries {worst.name} solves {worst.solved} % of the questions, the base {base.solved} %."
         )
     return text
 
