@@ -1,15 +1,13 @@
 """From rollouts and verdicts to one row per prompt: counts, classes, and the same in parts as in one piece."""
 
-from pathlib import Path
-
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.evaluation.per_prompt import classes_shown, evaluate, evaluate_parts, skeleton
 from dphrl.store import parquet as tables
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.stage import Stage
 
 RULES = [
     StyleRule(name="nested", prefix="SELECT * FROM ("),
@@ -167,37 +165,29 @@ def _tables(programs: bool = True, greedy: bool = True) -> dict[str, pl.DataFram
         {
             "prompt_id": f"p{prompt}",
             "sample_index": sample,
-            "seed": 1,
-            "token_ids": [1],
-            "sampler_logprobs": [-1.0],
             "text": [" SELECT 1", "3 + 4 = 7", "2 * 3 = 6"][(prompt + sample) % 3],
-            "finish_reason": "stop",
             "verdict": "correct" if (prompt * sample) % 2 else "wrong",
             "correct": bool((prompt * sample) % 2),
-            "reward": 0.0,
             "answer_class": None if sample == 3 else f"a{sample % 2}",
             "program_class": f"c{sample % 3}" if (programs and prompt in (4, 5)) or prompt == 4 else None,
+            "reads_table": sample != 1 if programs else None,
             "kept": f"p{prompt}" != DROPPED,
             "ground_truth": f'{{"db_id": "d{prompt % 2}"}}',
             "task": "sql" if programs else "math",
-            "messages": "[]",
-            "prompt_token_ids": [1],
-            "thought_open": False,
-            "source": "made",
-            "source_index": prompt,
             "level": str(prompt % 3),
         }
         for prompt in range(PROMPTS)
         for sample in range(-1 if greedy else 0, 5)
     ]
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    frame = frame.with_columns(
-        *(pl.lit(None, pl.String).alias(name) for name in ("extracted", "detail", "reason")),
-        reads_table=pl.col("sample_index") != 1 if programs else pl.lit(None, pl.Boolean),
-    )
-    names = ("rollouts", "verdicts", "gold", "prompts")
-    tables = {name: frame.select(*SCHEMAS[name].columns) for name in names}
-    return tables | {name: tables[name].unique("prompt_id", maintain_order=True) for name in ("gold", "prompts")}
+    frame = pl.DataFrame(rows, schema_overrides={"reads_table": pl.Boolean}, infer_schema_length=None)
+    of_prompts = frame.unique("prompt_id", maintain_order=True)
+    judged = ("verdict", "correct", "answer_class", "program_class", "reads_table")
+    return {
+        "rollouts": frame.select("prompt_id", "sample_index", "text"),
+        "verdicts": frame.select("prompt_id", "sample_index", *judged, extracted=pl.lit(None, pl.String)),
+        "gold": of_prompts.select("prompt_id", "kept", "ground_truth"),
+        "prompts": of_prompts.select("prompt_id", "task", "level"),
+    }
 
 
 def _whole(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -217,19 +207,11 @@ def _lazy(tables: dict[str, pl.DataFrame]) -> list[pl.LazyFrame]:
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("programs", [True, False])
 @pytest.mark.parametrize("greedy", [True, False])
-def test_the_bytes_are_those_of_the_whole_table(tmp_path: Path, programs: bool, greedy: bool) -> None:
+def test_the_parts_are_those_of_the_whole_table(programs: bool, greedy: bool) -> None:
     tables = _tables(programs, greedy)
-    job = Stage(tmp_path, "evaluate_policy", "c0de", {})
-    for name, frame in tables.items():
-        job.write(frame, name, str(tmp_path / name))
-    lazy = [job.scan(name, str(tmp_path / name)) for name in tables]
-    parts = list(evaluate_parts(*lazy, PLAIN))
+    parts, whole = list(evaluate_parts(*_lazy(tables), PLAIN)), _whole(tables)
     assert len(parts) > 3
-    path = tmp_path / "evaluated"
-    job.write(parts, "evaluation", str(path))
-    in_parts, whole = path.read_bytes(), _whole(tables)
-    job.write(whole, "evaluation", str(path))
-    assert path.read_bytes() == in_parts
+    assert_frame_equal(pl.concat(parts), whole)
     assert whole.height == PROMPTS - 1
     assert whole["programs"].list.len().to_list() == [5 * programs] * whole.height
     assert whole["skeletons"].list.len().to_list() == [5 * (not programs)] * whole.height
