@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from dphrl.report.counts import Prepared, count_rows
+from dphrl.report.counts import count_rows
 from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, variety_table, where_lost
 from dphrl.store.catalogue import SCHEMAS
 
@@ -38,7 +38,7 @@ def test_variety_is_shown_for_one_number_of_right_answers_as_means_over_training
 
 
 def test_every_row_of_a_dataset_is_accounted_for() -> None:
-    prepared = Prepared(
+    prepared = (
         pl.DataFrame({"prompt_id": ["a", "b", "c"]}),
         pl.DataFrame({"reason": ["duplicate", "duplicate", "malformed"]}),
         pl.DataFrame({"kept": [True, True, False], "reason": [None, "order-ambiguous", "empty"]}),
