@@ -43,12 +43,13 @@ def classes_shown(parts: Iterable[pl.DataFrame]) -> frozenset[str]:
     """The columns of a dataset's verdicts that hold a class for any sample; a part of the prompts does not show them.
 
     Raises:
-        ValueError: there are no verdicts.
+        ValueError: there are no verdicts on samples.
     """
     rows, classes = 0, set[str]()
     for verdicts in parts:
-        rows += verdicts.height
-        classes |= {name for name in ("answer_class", "program_class") if verdicts[name].count()}
+        drawn = verdicts.filter(pl.col("sample_index") >= 0)
+        rows += drawn.height
+        classes |= {name for name in ("answer_class", "program_class") if drawn[name].count()}
     if not rows:
         raise ValueError("evaluate: no verdicts; the dataset has no prompt to evaluate")
     return frozenset(classes)
@@ -146,8 +147,7 @@ def skeleton(text: pl.Expr) -> pl.Expr:
 
     "First, 3 + 4 = 7" and "Adding: 12 + 5 = 17." are both `#+#=#`. Lines without an operator are left out, so that the
     skeleton of a bare answer is empty. The final answer counts as a number, so that 1/2 and 0.5 are no different ways
-    to it. Two solutions with one skeleton take the same steps in the same order; it does
-    not show whether their reasons are the same.
+    to it. Two solutions with one skeleton take the same steps in the same order, perhaps for different reasons.
     """
     final = text.str.extract_all(_FINAL).list.last().str.extract(_NOTATION)
     text = pl.coalesce(text.str.split(final).list.join("0"), text)
