@@ -12,7 +12,7 @@ from tiny_models import EOS, TOKENS, write_tiny_policy
 from dphrl.config import slices
 from dphrl.config.load import load_config
 from dphrl.data.partition import candidates, refine
-from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.per_prompt import classes_shown, evaluate
 from dphrl.policy.batch import Row
 from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.report.audit_files import AUDITED
@@ -269,7 +269,9 @@ def build(root: Path) -> None:
         parts = {k: [f"{k}/{name}/eval.evaluate/{i}.parquet" for i in (0, 1)] for k in ("rollouts", "verdicts")}
         frames = [read_table([root / path for path in paths], kind) for kind, paths in parts.items()]
         builder.table(
-            evaluate(*frames, []).with_columns(cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String)),
+            evaluate(*frames, [], classes_shown(frames[1:])).with_columns(
+                cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String)
+            ),
             "evaluation",
             f"evaluation/{name}/eval.parquet",
             "evaluate_policy",

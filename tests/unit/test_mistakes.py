@@ -178,19 +178,19 @@ def samples(texts: list[str], extracted: list[str | None]) -> tuple[pl.DataFrame
 
 def test_styles_are_looked_for_in_the_extracted_answer_too() -> None:
     texts = ["```sql\nSELECT 1\n```", "SELECT 2", "I think: ```sql\nWITH x AS (...)```", "no answer"]
-    found = evaluate(*samples(texts, ["SELECT 1", "SELECT 2", "WITH x AS (...)", None]), STYLES)
+    found = evaluate(*samples(texts, ["SELECT 1", "SELECT 2", "WITH x AS (...)", None]), STYLES, frozenset())
     assert found["styles"].to_list() == [["plain", "plain", "cte", "other"]]
     assert unmatched_styles(found.lazy()) is None
 
 
 def test_the_longest_prefix_decides_in_whatever_order_they_stand() -> None:
     rules = [StyleRule(name="plain", prefix="S"), StyleRule(name="distinct", prefix="SELECT D"), *STYLES]
-    found = evaluate(*samples(["SELECT 1", "SELECT DISTINCT 1", "S"], [None] * 3), rules)
+    found = evaluate(*samples(["SELECT 1", "SELECT DISTINCT 1", "S"], [None] * 3), rules, frozenset())
     assert found["styles"].to_list() == [["plain", "distinct", "plain"]]
 
 
 def test_styles_that_match_nothing_give_a_warning() -> None:
-    found = evaluate(*samples(["select 1", "VALUES (1)", "SELECT 1"], [None] * 3), STYLES)
+    found = evaluate(*samples(["select 1", "VALUES (1)", "SELECT 1"], [None] * 3), STYLES, frozenset())
     message = unmatched_styles(found.lazy())
     assert message == "WARNING: 2 of 3 samples begin with no prefix of evaluate.styles and are 'other'"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import polars as pl
 from script import snakemake, stage
 
-from dphrl.report.counts import ended_early, training_use
+from dphrl.report.counts import training_use
+from dphrl.report.notes import ended_early, unanswered
 from dphrl.report.page import render_page
 from dphrl.report.page_tables import partition_sizes
 from dphrl.report.published import read_published
-from dphrl.report.unanswered import unanswered
 from dphrl.store.files import write_text
 from dphrl.store.parquet import read_table
 

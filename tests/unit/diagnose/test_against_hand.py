@@ -5,7 +5,7 @@ import pytest
 from made_samples import sample_file
 
 from dphrl.diagnose.comparison import diagnose
-from dphrl.evaluation.paired import compared
+from dphrl.evaluation.paired import paired_difference
 
 
 def of_pairs(both, lost, gained, neither, margin=0.05):
@@ -48,9 +48,9 @@ def test_words(counts, word):
 
 def test_nothing_that_varies_has_a_width():
     """1 - 0.025^(1/10) = 30.85 %."""
-    found = compared(np.zeros(10), np.zeros(10))
+    found = paired_difference(np.zeros(10), np.zeros(10))
     assert found.wide == pytest.approx((-0.3085, 0.3085), abs=1e-4)
-    assert compared(np.zeros(10), np.zeros(10), shares=False).wide == (0.0, 0.0)
+    assert paired_difference(np.zeros(10), np.zeros(10), shares=False).wide == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(("questions", "word"), [(1, "CANNOT TELL"), (5, "CANNOT TELL"), (6, "WORSE")])
@@ -83,9 +83,9 @@ def test_false_diagnoses_are_rare():
     random = np.random.default_rng(1)
     rates = random.beta(0.3, 0.6, (300, 60))
     draws = [random.binomial(8, rates) for _ in range(2)]
-    null = [compared((b > 0) * 1.0, (t > 0) * 1.0) for b, t in zip(*draws, strict=True)]
+    null = [paired_difference((b > 0) * 1.0, (t > 0) * 1.0) for b, t in zip(*draws, strict=True)]
     assert sum(one.wide[1] < 0 for one in null) <= 20
     lower = random.binomial(8, rates * (random.random(rates.shape) > 0.1 / (1 - (1 - rates) ** 8).mean()))
-    truly = [compared((b > 0) * 1.0, (t > 0) * 1.0) for b, t in zip(draws[0], lower, strict=True)]
+    truly = [paired_difference((b > 0) * 1.0, (t > 0) * 1.0) for b, t in zip(draws[0], lower, strict=True)]
     excluded = [one.wide[1] >= 0 and one.narrow[0] > -0.05 for one in truly]
     assert sum(excluded) <= 28

@@ -160,19 +160,6 @@ def test_only_the_last_steps_are_compared(evaluations, table):
     assert comparisons(study(pl.concat([evaluations, early]))).equals(table)
 
 
-def test_methods_may_end_at_different_steps(evaluations, table):
-    longer = evaluations.with_columns(
-        step=pl.when(pl.col("method") == "dph_f").then(60).otherwise(pl.col("step")).cast(pl.Int32)
-    )
-    assert comparisons(study(longer)).equals(table)
-
-
-def test_unequal_steps_of_the_seeds_of_a_method_are_refused(evaluations):
-    further = evaluation("dph_f", 1, CHANCES, step=60)
-    with pytest.raises(ValueError, match="dph_f ends at step 60 with seed 1, at step 40 with seed 2"):
-        comparisons(study(pl.concat([evaluations, further])))
-
-
 def test_another_dataset_or_row_order_changes_nothing(evaluations, table):
     both = pl.concat([runs("e", (1,)), evaluations]).sample(fraction=1.0, shuffle=True, seed=3)
     assert comparisons(study(both)).filter(dataset="d").equals(table)

@@ -11,7 +11,7 @@ from dphrl.evaluation import diagnosis as rule
 from dphrl.evaluation.chosen import look_chosen
 from dphrl.evaluation.diagnosis import decide, diagnosis_k, hotter, together
 from dphrl.evaluation.exchange import exchanged
-from dphrl.evaluation.paired import compared
+from dphrl.evaluation.paired import paired_difference
 from dphrl.evaluation.study import Policy, PolicyKey
 from dphrl.report.sentences import five_lines, variety_sentence
 
@@ -55,7 +55,7 @@ def test_one_sample_of_a_question_refuses():
 
 def test_the_lower_end_is_that_with_two_pseudo_questions():
     """Differences of +-5 points on 100 questions, and -1 and +1: t(101) is 1.660."""
-    found = compared(np.zeros(100), np.tile([0.05, -0.05], 50))
+    found = paired_difference(np.zeros(100), np.tile([0.05, -0.05], 50))
     assert found.narrow[0] == pytest.approx(-1.660 * np.sqrt((100 * 0.05**2 + 2) / 101 / 102), abs=1e-4)
     assert found.narrow[1] == pytest.approx(1.660 * np.sqrt(100 * 0.05**2 / 99 / 100), abs=1e-4)
 
@@ -63,7 +63,7 @@ def test_the_lower_end_is_that_with_two_pseudo_questions():
 def test_pseudo_groups_have_the_mean_size_of_groups():
     """10 groups of 10 questions: 12 groups of 10, two of them at -1 and +1; t(11) is 1.796."""
     values, groups = np.repeat([0.1, -0.1] * 5, 10), np.repeat(np.arange(10), 10)
-    found = compared(np.zeros(100), values, groups)
+    found = paired_difference(np.zeros(100), values, groups)
     assert (found.groups, found.questions) == (10, 100)
     means = np.concatenate([[0.1, -0.1] * 5, [-1.0, 1.0]])
     assert found.narrow[0] == pytest.approx(-1.796 * means.std(ddof=1) / np.sqrt(12), abs=2e-3)
@@ -259,7 +259,7 @@ def test_questions_that_are_lost_at_every_temperature_are_not_recovered():
 
 
 def variety(base, tuned, wide):
-    difference = replace(compared(np.array(base), np.array([tuned]), shares=False), wide=wide)
+    difference = replace(paired_difference(np.array(base), np.array([tuned]), shares=False), wide=wide)
     return rule.Variety("programs", 8, difference)
 
 

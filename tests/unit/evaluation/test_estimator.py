@@ -1,7 +1,8 @@
-"""pass@k, pass^k and maj@k: published and exact values, properties, refusals."""
+"""pass@k, maj@n and numbers of right samples: published and exact values, enumerated draws, properties, refusals."""
 
 import json
 from fractions import Fraction
+from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from published import DATA
 
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.estimator import class_counts, majority
+from dphrl.evaluation.estimator import class_counts, majority, right_among
 
 COUNTS = st.integers(1, 120).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
 
@@ -120,3 +121,19 @@ def test_counts_are_those_of_the_definition(codes):
 def test_counts_of_some_samples():
     among = np.array([[True, False, True]])
     assert class_counts(np.array([[0, 0, 2]]), among).tolist() == [[1, 0, 1]]
+
+
+@given(st.tuples(st.integers(1, 8), st.integers(1, 8)).map(sorted))
+def test_it_is_the_share_of_draws_with_so_many_right_samples(counts):
+    k, n = counts
+    draws = list(combinations(range(n), k))
+    right = [[sum(index < c for index in draw) for draw in draws] for c in range(n + 1)]
+    expected = [[of_c.count(j) / len(draws) for j in range(k + 1)] for of_c in right]
+    assert right_among(n, k) == pytest.approx(np.array(expected))
+
+
+def test_chances_of_a_large_draw_add_up():
+    chances = right_among(1000, 500)
+    assert chances.sum(axis=1) == pytest.approx(np.ones(1001))
+    assert chances[1, 1] == pytest.approx(0.5)
+    assert right_among(60, 30)[30, 15] == pytest.approx(comb(30, 15) ** 2 / comb(60, 30))

@@ -12,7 +12,6 @@ from dphrl.evaluation.interval import (
     Part,
     Questions,
     difference,
-    estimate,
     permutation_p,
     ratio,
     sizes_needed,
@@ -192,10 +191,3 @@ def test_intervals_over_three_trainings_hold_the_truth():
         low, high = between(ours, theirs).interval(0.95)
         hits += low <= 0.0 <= high
     assert 930 <= hits <= 985
-
-
-def test_the_mean_of_trainings_has_both_parts():
-    rows = np.array([[0.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
-    measured = estimate(rows, Questions(np.ones(4)))
-    assert measured.value == 0.625
-    assert (measured.trainings.error, measured.questions.error) == pytest.approx((0.125, 0.2394), abs=1e-4)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_evaluations import evaluation, study
 
-from dphrl.evaluation.against_base import keep_explore, solved_by_k
+from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.names import BASE_ITSELF
 from dphrl.store.catalogue import SCHEMAS
 
@@ -93,14 +93,3 @@ def test_gains_and_losses_add_up_to_the_change_of_pass_at_k(counts, k):
         assert kept + lost + gained + neither == pytest.approx(len(counts))
         assert gained - lost == pytest.approx(after - before, abs=1e-9)
         assert kept + gained == pytest.approx(after, abs=1e-9)
-
-
-def test_the_parts_for_comparisons_are_those_of_the_table():
-    frame = pl.concat([evaluation(rows([0, 3, 8, 5], 8)), evaluation(rows([1, 1, 8, 0], 8), "grpo", seed=1, step=40)])
-    table = keep_explore(study(frame, [4]))
-    for found, by_k in zip(table.iter_rows(named=True), solved_by_k(study(frame), [4]), strict=True):
-        one = by_k[4]
-        assert one.key.method == found["method"]
-        assert one.both.shape == (4,)
-        assert [one.both.sum(), one.gained.sum()] == pytest.approx([found["kept"], found["gained"]])
-        assert one.base.sum() == pytest.approx(found["kept"] + found["lost"])

@@ -1,15 +1,13 @@
 """From rollouts and verdicts to one row per prompt: counts, classes, and the same in parts as in one piece."""
 
-from pathlib import Path
-
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from dphrl.config.blocks.evaluation import StyleRule
-from dphrl.evaluation.per_prompt import evaluate, evaluate_parts, skeleton
+from dphrl.evaluation.per_prompt import classes_shown, evaluate, evaluate_parts, skeleton
 from dphrl.store import parquet as tables
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.stage import Stage
 
 RULES = [
     StyleRule(name="nested", prefix="SELECT * FROM ("),
@@ -28,7 +26,13 @@ def rows(samples):
     names = ["prompt_id", "sample_index", "text", "verdict", "answer_class", "program_class"]
     frame = pl.DataFrame(samples, schema=dict.fromkeys(names, pl.String) | {"sample_index": pl.Int32}, orient="row")
     frame = frame.with_columns(correct=pl.col("verdict") == "correct", reads_table=pl.lit(None, pl.Boolean))
+    frame = frame.with_columns(extracted=pl.lit(None, pl.String))
     return frame.select("prompt_id", "sample_index", "text"), frame.drop("text")
+
+
+def evaluated(rollouts, verdicts, styles):
+    """The evaluation of a whole dataset."""
+    return evaluate(rollouts, verdicts, styles, classes_shown([verdicts]))
 
 
 def wrong_rows(samples):
@@ -38,7 +42,7 @@ def wrong_rows(samples):
 
 def classes(rollouts, verdicts):
     """The columns of an evaluation that hold classes."""
-    return evaluate(rollouts, verdicts, []).select("prompt_id", *CLASSES)
+    return evaluated(rollouts, verdicts, []).select("prompt_id", *CLASSES)
 
 
 def declared(frame):
@@ -59,7 +63,7 @@ def one_prompt(name="a", verdict="correct"):
 
 
 def test_counts_of_one_prompt():
-    frame = evaluate(*rows(one_prompt()), RULES)
+    frame = evaluated(*rows(one_prompt()), RULES)
     assert frame.drop(CLASSES).to_dicts() == [
         {
             "prompt_id": "a",
@@ -77,11 +81,11 @@ def test_counts_of_one_prompt():
 
 def test_row_order_of_the_input_does_not_matter():
     samples = one_prompt("b", "wrong") + one_prompt("a")
-    assert evaluate(*rows(samples), RULES).equals(evaluate(*rows(samples[::-1]), RULES))
+    assert evaluated(*rows(samples), RULES).equals(evaluated(*rows(samples[::-1]), RULES))
 
 
 def test_without_rules_there_are_no_styles():
-    frame = evaluate(*rows(one_prompt()), [])
+    frame = evaluated(*rows(one_prompt()), [])
     assert frame.select("styles", "distinct_styles").row(0) == ([], 0)
     assert declared(frame)
 
@@ -91,34 +95,21 @@ def test_right_answers_that_read_no_table_are_counted():
     verdict = {"a": ["correct"] * 3 + ["wrong"], "b": ["correct", "timeout", "wrong", "wrong"], "c": ["no_answer"] * 4}
     rollouts, verdicts = rows([(name, i, "", verdict[name][i], "x", "p") for name in read for i in range(4)])
     reads = pl.Series([one for values in read.values() for one in values])
-    frame = evaluate(rollouts, verdicts.with_columns(reads_table=reads), RULES)
+    frame = evaluated(rollouts, verdicts.with_columns(reads_table=reads), RULES)
     # The prompt without right answers says nothing.
     assert frame.select("prompt_id", "c", "constants").rows() == [("a", 3, 2), ("b", 1, 0), ("c", 0, None)]
     assert declared(frame)
 
 
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        ([sample for sample in one_prompt("b") if sample[1] != 3], "'b' has samples .0, 1, 2., expected 0..3"),
-        ([sample for sample in one_prompt("b") if sample[1] != -1], "'b' has no greedy"),
-        (one_prompt("b", "infrastructure_error"), "'b', sample -1 has one of the verdicts"),
-    ],
-)
-def test_broken_samples_are_named(broken, message):
-    with pytest.raises(ValueError, match=message):
-        evaluate(*rows(one_prompt() + broken), RULES)
+def test_a_verdict_that_judges_nothing_is_named():
+    with pytest.raises(ValueError, match="'b', sample -1 has one of the verdicts"):
+        evaluated(*rows(one_prompt() + one_prompt("b", "infrastructure_error")), RULES)
 
 
 def test_a_dataset_without_greedy_responses_has_no_greedy_figure():
-    frame = evaluate(*rows([sample for sample in one_prompt() if sample[1] >= 0]), RULES)
+    frame = evaluated(*rows([sample for sample in one_prompt() if sample[1] >= 0]), RULES)
     assert frame["greedy_correct"].to_list() == [None]
     assert declared(frame)
-
-
-def test_no_rollouts_is_an_error():
-    with pytest.raises(ValueError, match="no prompt"):
-        evaluate(*rows([]), RULES)
 
 
 def test_samples_are_numbered_by_the_first_like_them():
@@ -174,37 +165,29 @@ def _tables(programs: bool = True, greedy: bool = True) -> dict[str, pl.DataFram
         {
             "prompt_id": f"p{prompt}",
             "sample_index": sample,
-            "seed": 1,
-            "token_ids": [1],
-            "sampler_logprobs": [-1.0],
             "text": [" SELECT 1", "3 + 4 = 7", "2 * 3 = 6"][(prompt + sample) % 3],
-            "finish_reason": "stop",
             "verdict": "correct" if (prompt * sample) % 2 else "wrong",
             "correct": bool((prompt * sample) % 2),
-            "reward": 0.0,
             "answer_class": None if sample == 3 else f"a{sample % 2}",
             "program_class": f"c{sample % 3}" if (programs and prompt in (4, 5)) or prompt == 4 else None,
+            "reads_table": sample != 1 if programs else None,
             "kept": f"p{prompt}" != DROPPED,
             "ground_truth": f'{{"db_id": "d{prompt % 2}"}}',
             "task": "sql" if programs else "math",
-            "messages": "[]",
-            "prompt_token_ids": [1],
-            "thought_open": False,
-            "source": "made",
-            "source_index": prompt,
             "level": str(prompt % 3),
         }
         for prompt in range(PROMPTS)
         for sample in range(-1 if greedy else 0, 5)
     ]
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    frame = frame.with_columns(
-        *(pl.lit(None, pl.String).alias(name) for name in ("extracted", "detail", "reason")),
-        reads_table=pl.col("sample_index") != 1 if programs else pl.lit(None, pl.Boolean),
-    )
-    names = ("rollouts", "verdicts", "gold", "prompts")
-    tables = {name: frame.select(*SCHEMAS[name].columns) for name in names}
-    return tables | {name: tables[name].unique("prompt_id", maintain_order=True) for name in ("gold", "prompts")}
+    frame = pl.DataFrame(rows, schema_overrides={"reads_table": pl.Boolean}, infer_schema_length=None)
+    of_prompts = frame.unique("prompt_id", maintain_order=True)
+    judged = ("verdict", "correct", "answer_class", "program_class", "reads_table")
+    return {
+        "rollouts": frame.select("prompt_id", "sample_index", "text"),
+        "verdicts": frame.select("prompt_id", "sample_index", *judged, extracted=pl.lit(None, pl.String)),
+        "gold": of_prompts.select("prompt_id", "kept", "ground_truth"),
+        "prompts": of_prompts.select("prompt_id", "task", "level"),
+    }
 
 
 def _whole(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -214,7 +197,7 @@ def _whole(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
         tables["prompts"].select("prompt_id", "level"), on="prompt_id", how="left"
     )
     rollouts, verdicts = (tables[name].join(marks, on="prompt_id", how="semi") for name in ("rollouts", "verdicts"))
-    return evaluate(rollouts, verdicts, PLAIN).join(marks, on="prompt_id", how="left", maintain_order="left")
+    return evaluated(rollouts, verdicts, PLAIN).join(marks, on="prompt_id", how="left", maintain_order="left")
 
 
 def _lazy(tables: dict[str, pl.DataFrame]) -> list[pl.LazyFrame]:
@@ -224,19 +207,11 @@ def _lazy(tables: dict[str, pl.DataFrame]) -> list[pl.LazyFrame]:
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("programs", [True, False])
 @pytest.mark.parametrize("greedy", [True, False])
-def test_the_bytes_are_those_of_the_whole_table(tmp_path: Path, programs: bool, greedy: bool) -> None:
+def test_the_parts_are_those_of_the_whole_table(programs: bool, greedy: bool) -> None:
     tables = _tables(programs, greedy)
-    job = Stage(tmp_path, "evaluate_policy", "c0de", {})
-    for name, frame in tables.items():
-        job.write(frame, name, str(tmp_path / name))
-    lazy = [job.scan(name, str(tmp_path / name)) for name in tables]
-    parts = list(evaluate_parts(*lazy, PLAIN))
+    parts, whole = list(evaluate_parts(*_lazy(tables), PLAIN)), _whole(tables)
     assert len(parts) > 3
-    path = tmp_path / "evaluated"
-    job.write(parts, "evaluation", str(path))
-    in_parts, whole = path.read_bytes(), _whole(tables)
-    job.write(whole, "evaluation", str(path))
-    assert path.read_bytes() == in_parts
+    assert_frame_equal(pl.concat(parts), whole)
     assert whole.height == PROMPTS - 1
     assert whole["programs"].list.len().to_list() == [5 * programs] * whole.height
     assert whole["skeletons"].list.len().to_list() == [5 * (not programs)] * whole.height
@@ -250,27 +225,17 @@ def test_texts_of_a_custom_task_have_no_skeletons() -> None:
     assert found["answers"].list.len().to_list() == [5] * found.height
 
 
-@pytest.mark.usefixtures("_small_parts")
-@pytest.mark.parametrize(
-    ("lost", "message"),
-    [
-        ((pl.col("prompt_id") == "p7") & (pl.col("sample_index") == -1), "'p7' has no greedy response"),
-        (pl.col("sample_index") >= 0, "greedy responses only"),
-        (pl.col("prompt_id") != DROPPED, "no prompt to evaluate"),
-    ],
-)
-def test_what_all_prompts_have_in_common_is_checked_in_each_part(lost: pl.Expr, message: str) -> None:
+def test_a_dataset_without_a_prompt_to_evaluate_is_refused() -> None:
     tables = _tables()
-    tables |= {name: tables[name].filter(~lost) for name in ("rollouts", "verdicts")}
-    with pytest.raises(ValueError, match=message):
-        list(evaluate_parts(*_lazy(tables), PLAIN))
+    none = tables["gold"].with_columns(kept=False)
+    with pytest.raises(ValueError, match="no prompt to evaluate"):
+        list(evaluate_parts(*_lazy(tables | {"gold": none}), PLAIN))
 
 
 @pytest.mark.usefixtures("_small_parts")
-def test_a_rollout_without_a_verdict_is_named_in_a_later_part() -> None:
+def test_verdicts_on_other_samples_are_refused_in_a_later_part() -> None:
     tables = _tables()
     last = pl.col("prompt_id") == f"p{PROMPTS - 1}"
-    with pytest.raises(ValueError, match="'p8', sample -1 has no verdict"):
-        list(evaluate_parts(*_lazy(tables | {"verdicts": tables["verdicts"].filter(~last)}), PLAIN))
-    with pytest.raises(ValueError, match="'p8', sample -1 has a verdict but no rollout"):
-        list(evaluate_parts(*_lazy(tables | {"rollouts": tables["rollouts"].filter(~last)}), PLAIN))
+    for name in ("rollouts", "verdicts"):
+        with pytest.raises(ValueError, match="of other samples"):
+            list(evaluate_parts(*_lazy(tables | {name: tables[name].filter(~last)}), PLAIN))

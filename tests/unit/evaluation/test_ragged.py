@@ -8,7 +8,7 @@ import pytest
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.against_base import keep_explore
-from dphrl.evaluation.per_prompt import DatasetShape, evaluate
+from dphrl.evaluation.per_prompt import evaluate
 from dphrl.evaluation.study import Study
 
 RIGHT = {"base": [[1, 0, 1], [1, 0, 0, 0, 1], [0, 0]], "tuned": [[1, 1], [0, 1, 0, 1], [0, 0, 1, 0]]}
@@ -19,10 +19,11 @@ def evaluated(method: str) -> pl.DataFrame:
     samples = pl.DataFrame(rows, ["prompt_id", "sample_index", "correct", "answer_class"], orient="row")
     samples = samples.with_columns(pl.col("sample_index").cast(pl.Int32), text=pl.lit("3 + 4 = 7"))
     verdicts = samples.with_columns(
-        verdict=pl.lit("wrong"), program_class=pl.lit(None, pl.String), reads_table=pl.lit(None, pl.Boolean)
+        *(pl.lit(None, pl.String).alias(name) for name in ("program_class", "extracted")),
+        verdict=pl.lit("wrong"),
+        reads_table=pl.lit(None, pl.Boolean),
     )
-    shape = DatasetShape(None, greedy=False, classes=frozenset({"answer_class"}))
-    frame = evaluate(samples, verdicts, (), shape)
+    frame = evaluate(samples, verdicts, (), frozenset({"answer_class"}))
     zero = pl.lit(0, pl.Int32)
     return frame.with_columns(method=pl.lit(method), seed=zero, step=zero, dataset=pl.lit("d"))
 
@@ -57,11 +58,3 @@ def test_keep_and_explore_have_the_samples_of_each_prompt(made):
     pairs = [(solved(b, 2), solved(t, 2)) for b, t in zip(*RIGHT.values(), strict=True)]
     assert row["kept"] == pytest.approx(sum(b * t for b, t in pairs))
     assert row["gained"] == pytest.approx(sum((1 - b) * t for b, t in pairs))
-
-
-def test_a_gap_in_the_samples_of_a_prompt_is_named():
-    rows = pl.DataFrame({"prompt_id": ["a", "a"], "sample_index": [0, 2], "text": ["", ""], "correct": [True, True]})
-    nulls = {name: pl.lit(None, pl.String) for name in ("answer_class", "program_class")}
-    verdicts = rows.with_columns(verdict=pl.lit("correct"), reads_table=pl.lit(None, pl.Boolean), **nulls)
-    with pytest.raises(ValueError, match=r"prompt 'a' has samples \[0, 2\]"):
-        evaluate(rows, verdicts, (), DatasetShape(None, False, frozenset()))

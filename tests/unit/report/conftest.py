@@ -13,7 +13,7 @@ from tiny_models import TOKENS
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.evaluation.against_base import keep_explore
 from dphrl.evaluation.comparisons import comparisons
-from dphrl.evaluation.per_prompt import evaluate
+from dphrl.evaluation.per_prompt import classes_shown, evaluate
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import headline, passk, styles
 
@@ -50,10 +50,10 @@ def policy(method: str, dataset: str, seed: int, prompts: int = 40, n: int = 16)
             key = {"prompt_id": f"p{number:03}", "sample_index": sample}
             rollouts.append({**key, "text": f"{starts[start]}x"})
             verdict = {"verdict": "correct" if right else "wrong", "correct": right}
-            classes = {"answer_class": f"a{right}", "program_class": f"q{start}"}
+            classes = {"answer_class": f"a{right}", "program_class": f"q{start}", "extracted": None}
             verdicts.append({**key, **verdict, **classes, "reads_table": None if dataset == "maths" else start > 0})
-    judged = pl.DataFrame(verdicts, schema_overrides={"reads_table": pl.Boolean})
-    frame = evaluate(pl.DataFrame(rollouts), judged, () if dataset == "maths" else RULES)
+    judged = pl.DataFrame(verdicts, schema_overrides={"reads_table": pl.Boolean, "extracted": pl.String})
+    frame = evaluate(pl.DataFrame(rollouts), judged, () if dataset == "maths" else RULES, classes_shown([judged]))
     seed, step = (0, 0) if method == "base" else (seed, 40)
     names = pl.lit(method).alias("method"), pl.lit(seed, pl.Int32).alias("seed"), pl.lit(step, pl.Int32).alias("step")
     return frame.select(*names, pl.lit(dataset).alias("dataset"), pl.all())

@@ -6,7 +6,6 @@ from made_comparisons import comparison
 from dphrl.config.blocks.evaluation import ClaimsConfig
 from dphrl.evaluation.claims import judged
 from dphrl.report.claims import claim_tables, claims_in_one, claims_of_run
-from dphrl.report.headline import difference_text
 from dphrl.store.catalogue import SCHEMAS
 
 ROLES = {"d": "in_domain", "out_of": "cross_domain"}
@@ -57,9 +56,3 @@ def test_one_training_of_each_method_has_no_p():
 def test_without_comparisons_there_is_no_claim():
     assert list(claim_tables(table())) == []
     assert claims_in_one(table()).rows == []
-
-
-def test_differences_have_a_sign_and_a_unit():
-    assert difference_text("pass@8", 0.125) == "+12.5"
-    assert difference_text("distinct_styles", -0.125) == "-0.12"
-    assert difference_text("pass@8", None) == "-"

@@ -1,17 +1,14 @@
-"""What the page says first: the result, a row for each policy, and the limits."""
+"""What the page says first: the result, and a row for each policy."""
 
 from __future__ import annotations
 
 import polars as pl
 import pytest
-from made_comparisons import compared, comparison
 
 from dphrl.evaluation.diagnosis import EXIT
-from dphrl.report.findings import Overview, limits, overview, result, short_result
+from dphrl.report.findings import Overview, overview, result
 from dphrl.store.catalogue import SCHEMAS
 
-HERE = {"dataset": "d", "against": "base", "seeds_against": 0, "metric": "pass@8"}
-NO_CLAIMS = SCHEMAS["claims"].frame()
 WORDS = {"grpo": "COLLAPSED", "exp_only": "CANNOT TELL", "dph_f": "NOT COLLAPSED", "dph_js": "NOT COLLAPSED"}
 
 
@@ -52,7 +49,6 @@ def test_the_result_is_in_the_words_of_the_diagnosis(found: Overview) -> None:
     assert text.startswith("Coverage of cross collapsed under GRPO; it was kept under DPH-F and DPH-JS; it cannot ")
     base, grpo = found.results[:2]
     assert f"With 8 tries GRPO solves {grpo.solved} % of the questions, the base {base.solved} %." in text
-    assert short_result(found) == "1 COLLAPSED, 2 NOT COLLAPSED, 1 CANNOT TELL on cross"
 
 
 @pytest.mark.parametrize("word", EXIT)
@@ -63,17 +59,3 @@ def test_each_word_of_the_diagnosis_has_a_sentence(word: str, found: Overview) -
 
 def test_without_a_diagnosis_there_is_no_result(found: Overview) -> None:
     assert result(found._replace(results=[row._replace(word="") for row in found.results])) == ""
-
-
-def test_limits_name_questions_trainings_and_databases() -> None:
-    rows = [comparison(-0.06, 0.01, method="grpo", **HERE)]
-    text = " ".join(limits({"comparisons": compared(*rows), "claims": NO_CLAIMS}, "d"))
-    assert "over 300 questions of d and up to 3 trainings" in text
-    single = [{**row, "seeds": 1, "clusters": 3} for row in rows]
-    text = " ".join(limits({"comparisons": compared(*single), "claims": NO_CLAIMS}, "d"))
-    assert "another training may end elsewhere" in text
-    assert "on 3 databases" in text
-
-
-def test_a_run_that_compares_nothing_has_no_limits() -> None:
-    assert list(limits({"comparisons": compared(), "claims": NO_CLAIMS}, "d")) == []

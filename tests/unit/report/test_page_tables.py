@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from dphrl.report.counts import Prepared, count_rows, ended_early
+from dphrl.report.counts import count_rows
 from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, variety_table, where_lost
 from dphrl.store.catalogue import SCHEMAS
 
@@ -38,7 +38,7 @@ def test_variety_is_shown_for_one_number_of_right_answers_as_means_over_training
 
 
 def test_every_row_of_a_dataset_is_accounted_for() -> None:
-    prepared = Prepared(
+    prepared = (
         pl.DataFrame({"prompt_id": ["a", "b", "c"]}),
         pl.DataFrame({"reason": ["duplicate", "duplicate", "malformed"]}),
         pl.DataFrame({"kept": [True, True, False], "reason": [None, "order-ambiguous", "empty"]}),
@@ -83,14 +83,3 @@ def test_a_loss_is_shown_by_how_often_the_base_solves_a_question() -> None:
         ["50", ("-20.0 [-30.0, -10.0]", "-10.0 questions")],
     ]
     assert where_lost(SCHEMAS["comparisons"].frame(rows), "other") == []
-
-
-def test_a_training_that_ended_early_is_named() -> None:
-    training = pl.DataFrame(
-        {"method": ["grpo", "grpo", "dph_f"], "seed": [1, 2, 1], "step": [37, 40, 40], "metric": "reward", "value": 0.0}
-    )
-    headline = pl.DataFrame(
-        {"method": ["base", "grpo", "grpo", "dph_f"], "seed": [0, 1, 2, 1], "step": [0, 40, 40, 40]}
-    )
-    (said,) = ended_early(training, headline)
-    assert "GRPO, seed 1, after step 37 of 40" in said

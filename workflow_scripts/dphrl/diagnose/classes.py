@@ -19,7 +19,7 @@ import polars as pl
 from dphrl.config.blocks.evaluation import StyleRule
 from dphrl.data.sample_formats import CLASSES
 from dphrl.diagnose.joined import Joined
-from dphrl.evaluation.per_prompt import DatasetShape, evaluate
+from dphrl.evaluation.per_prompt import evaluate
 from dphrl.scoring.math.answers import MAX_CHARACTERS, clean, extract_boxed
 from dphrl.scoring.math.members import answer_class, members
 
@@ -60,12 +60,13 @@ def _evaluated(samples: pl.DataFrame, whole: bool, styles: Sequence[StyleRule]) 
     classes = frozenset(name for name in CLASSES if name in samples.columns and samples[name].count())
     without = [pl.lit(None, pl.String).alias(name) for name in CLASSES if name not in samples.columns]
     verdict = pl.when("correct").then(pl.lit("correct")).otherwise(pl.lit("wrong"))
-    shape = DatasetShape(None, greedy=False, classes=classes, solutions=not whole)
-    columns = dict(verdict=verdict, reads_table=pl.lit(None, pl.Boolean))
+    columns = dict(verdict=verdict, reads_table=pl.lit(None, pl.Boolean), extracted=pl.lit(None, pl.String))
     prompts = samples["prompt_id"]
     starts = prompts.search_sorted(prompts.gather_every(_AT_ONCE)).unique(maintain_order=True).to_list()
     parts = (samples[start:end] for start, end in pairwise([*starts, None]))
-    return pl.concat(evaluate(part, part.with_columns(*without, **columns), styles, shape) for part in parts)
+    return pl.concat(
+        evaluate(part, part.with_columns(*without, **columns), styles, classes, not whole) for part in parts
+    )
 
 
 def with_answers(joined: Joined) -> Joined:

@@ -54,7 +54,6 @@ def page(comparison: Comparison) -> bytes:
             "notes": comparison.notes,
             "margin": margin_in_points(comparison.margin),
             "tables": filled,
-            "caption": _CAPTION,
             "lost": lost,
             "numbers": {name: model.lost.height for name, model in comparison.models.items()},
             "files": shown.answers(comparison),

@@ -2,7 +2,7 @@
 
 A prompt is solved with the probability that k samples hold a right one, without bias from all n (`pass_at_k`). The
 draws of the base and of a policy are independent, so that the chance that both solve a prompt is the product
-(arXiv 2509.07430, section 6). A dataset without an evaluation of the base, or with several, is a `ValueError`.
+(arXiv 2509.07430, section 6). A dataset without one evaluation of the base is a `ValueError`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,14 +46,13 @@ def keep_explore(study: Study) -> pl.DataFrame:
 
 
 def bases_of(study: Study) -> dict[str, Policy]:
-    """The base on each dataset. Raises `ValueError` for a dataset without evaluation of the base, or with several."""
+    """The base on each dataset. Raises `ValueError` for a dataset without one evaluation of the base."""
     bases: dict[str, Policy] = {}
-    for dataset, (base, *others) in study.by_dataset().items():
-        if base.key.method != BASE:
-            raise ValueError(f"dataset {dataset!r} has no evaluation of the base policy; evaluate it first")
-        if others and others[0].key.method == BASE:
-            raise ValueError(f"dataset {dataset!r} has several evaluations of the base; give one")
-        bases[dataset] = base
+    for dataset, policies in study.by_dataset().items():
+        number = sum(policy.key.method == BASE for policy in policies)
+        if number != 1:
+            raise ValueError(f"dataset {dataset!r} has {number} evaluations of the base; give one")
+        bases[dataset] = policies[0]
     return bases
 
 

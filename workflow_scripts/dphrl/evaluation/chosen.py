@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dphrl.evaluation.paired import Compared
+from dphrl.evaluation.paired import PairedDifference
 from dphrl.evaluation.study import Policy
 
 # By Chao's number, so many unsolved questions must be expected before their absence is a sign of a filter.
@@ -33,7 +33,7 @@ def look_chosen(n: NDArray[np.int64], c: NDArray[np.int64]) -> bool:
     return any(number >= _UNSEEN for number in unseen)
 
 
-def choice_explains(coverage: Compared, base: Policy, k: int) -> bool:
+def choice_explains(coverage: PairedDifference, base: Policy, k: int) -> bool:
     """Whether no loss is shown beyond the questions that choosing by these samples adds to the base's pass@k.
 
     If the base's file holds no unsolved question, k further samples would solve some of the questions that were left

@@ -64,11 +64,9 @@ def comparisons(study: Study, followed: Sequence[Paths] = ()) -> pl.DataFrame:
         The table "comparisons"; `level` is empty for all questions.
 
     Raises:
-        ValueError: the seeds of a method end at different steps, every k is larger than the number of samples, or a
-            dataset has no evaluation of the base.
+        ValueError: every k is larger than the number of samples, or a dataset has no evaluation of the base.
     """
     last = study.last_steps()
-    _check_steps(last)
     rows = [{"level": level, **row} for level, part in [("", last), *last.levels] for row in _differences(part)]
     rows += _bought(study, followed)
     schema = SCHEMAS["comparisons"]
@@ -94,17 +92,17 @@ def _bought(study: Study, followed: Sequence[Paths]) -> Iterator[dict[str, objec
     The error of questions is the standard deviation over questions drawn again, with x, y and the base's coverage
     computed again.
     """
-    for found in followed:
+    for frontier in followed:
         for metric in (BOUGHT, BOUGHT_SPLIT):
-            bought = found.bought(metric)
+            bought = frontier.bought(metric)
             values = {BASE: np.zeros((1, 1)), **bought}
             for method, other in _pairs(bought, study.config.against, study.claims):
                 if other in values:
                     ours, theirs = values[method], values[other]
                     sides = (method, ours[:, 0]), (other, theirs[:, 0])
-                    estimate = of_draws(ours, theirs, found.questions)
-                    row = _row(found.dataset, metric, *sides, estimate, [found.questions])
-                    yield {"level": found.level, **row}
+                    estimate = of_draws(ours, theirs, frontier.questions)
+                    row = _row(frontier.dataset, metric, *sides, estimate, [frontier.questions])
+                    yield {"level": frontier.level, **row}
 
 
 def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
@@ -221,15 +219,3 @@ def _row(
         **{"error_questions": estimate.questions.error, "freedom_questions": estimate.questions.freedom},
         "trainings": (means - other.mean()).tolist(),
     }
-
-
-def _check_steps(last: Study) -> None:
-    """Methods may differ in their number of steps, the seeds of a method may not."""
-    ends: dict[str, tuple[int, int]] = {}
-    for method, seed, step, _ in (policy.key for policy in last.policies if policy.key.method != BASE):
-        first, end = ends.setdefault(method, (seed, step))
-        if step != end:
-            raise ValueError(
-                f"comparisons: {method} ends at step {end} with seed {first}, at step {step} with seed {seed};"
-                " train the shorter one on, or give only the evaluations of the steps that both have"
-            )

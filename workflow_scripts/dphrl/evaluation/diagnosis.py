@@ -14,7 +14,7 @@ from dphrl.evaluation.chosen import choice_explains
 from dphrl.evaluation.estimator import class_counts, pass_at_k, rarefied
 from dphrl.evaluation.exchange import Exchange, exchanged
 from dphrl.evaluation.interval import Floats, holm
-from dphrl.evaluation.paired import LEVEL, Compared, binomial, compared, needed
+from dphrl.evaluation.paired import LEVEL, PairedDifference, binomial, needed, paired_difference
 from dphrl.evaluation.rarefied import FEWEST_PROMPTS, SIZES
 from dphrl.evaluation.study import Policy, Study
 
@@ -50,7 +50,7 @@ class Variety:
 
     kind: str
     m: int
-    difference: Compared
+    difference: PairedDifference
 
     @property
     def narrowed(self) -> bool:
@@ -67,7 +67,7 @@ class Hotter:
     """
 
     chosen: tuple[str, ...]
-    coverage: Compared
+    coverage: PairedDifference
     exchange: Exchange
     recovers: bool
 
@@ -114,10 +114,10 @@ class Diagnosis:
     k: int
     margin: float
     by_hand: bool
-    coverage: Compared
-    accuracy: Compared
+    coverage: PairedDifference
+    accuracy: PairedDifference
     explained: float
-    rest: Compared
+    rest: PairedDifference
     tipping: float | None
     exchange: Exchange
     trainings: tuple[float, ...] = ()
@@ -176,7 +176,7 @@ def decide(
     clusters = base.clusters
     solved, after = base.pass_at([k])[:, 0], np.stack([policy.pass_at([k])[:, 0] for policy in trainings])
     right, right_after = base.solve_rates, np.stack([policy.solve_rates for policy in trainings])
-    coverage, accuracy = compared(solved, after, clusters), compared(right, right_after, clusters)
+    coverage, accuracy = paired_difference(solved, after, clusters), paired_difference(right, right_after, clusters)
     explained, rest = _beyond_accuracy(base, after, right_after, k)
     excluded = coverage.narrow[0] > -margin
     reasons = [
@@ -268,7 +268,7 @@ def hotter(diagnosis: Diagnosis, base: Policy, drawn: Mapping[str, Sequence[Poli
     first = np.isin(unit, np.random.default_rng(seed).permutation(units)[: units // 2])
     best = [int(solved[:, :, half].mean(axis=(1, 2)).argmax()) if half.any() else 0 for half in (~first, first)]
     judged, after = (np.where(first, each[best[0]], each[best[1]]) for each in (tried, solved))
-    coverage = compared(np.asarray(pass_at_k(of_base[0], of_base[1], k)), after, clusters)
+    coverage = paired_difference(np.asarray(pass_at_k(of_base[0], of_base[1], k)), after, clusters)
     exchange = exchanged(of_base, judged, k, clusters)
     ends = (end for gap in (coverage, exchange.fallen) for end in (gap.narrow[0], gap.wide[0]))
     recovers = min(ends) > -margin and coverage.base >= 2.0 * margin
@@ -295,12 +295,12 @@ def varied(base: Policy, trainings: Sequence[Policy], kind: str) -> Variety | No
         common = ~np.isnan(before + sum(after))
         if common.sum() >= FEWEST_PROMPTS:
             clusters = None if base.clusters is None else base.clusters[common]
-            difference = compared(before[common], np.stack(after)[:, common], clusters, shares=False)
+            difference = paired_difference(before[common], np.stack(after)[:, common], clusters, shares=False)
             return Variety(kind, m, difference)
     return None
 
 
-def _hidden(coverage: Compared, accuracy: Compared, margin: float) -> str | None:
+def _hidden(coverage: PairedDifference, accuracy: PairedDifference, margin: float) -> str | None:
     """What hides a loss."""
     if not coverage.base and not coverage.tuned:
         return UNSOLVED
@@ -310,7 +310,7 @@ def _hidden(coverage: Compared, accuracy: Compared, margin: float) -> str | None
     return CEILING if min(accuracy.base, accuracy.tuned) >= 1.0 - margin and not coverage.fell else None
 
 
-def _tipping(coverage: Compared, k: int) -> float | None:
+def _tipping(coverage: PairedDifference, k: int) -> float | None:
     """The share r of the base's wrong samples that, judged right by mistake, would leave no loss shown.
 
     With such mistakes k samples of a question miss with (1 - r)^k times the chance of before. So a measured mean P of
@@ -321,7 +321,7 @@ def _tipping(coverage: Compared, k: int) -> float | None:
     return float(1.0 - (1.0 - coverage.wide[1] / (1.0 - coverage.base)) ** (-1.0 / k))
 
 
-def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tuple[float, Compared]:
+def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tuple[float, PairedDifference]:
     """The difference of pass@k that lower accuracy explains, and the rest.
 
     A thinned base is right theta times as often on every question, theta the ratio of the accuracies. Its pass@k is
@@ -342,5 +342,5 @@ def _beyond_accuracy(base: Policy, after: Floats, right: Floats, k: int) -> tupl
         thinned = (solved @ binomial(k, theta))[place]
         slope = float((k * np.diff(solved, axis=1) @ binomial(k - 1, theta))[place].mean())
     moved = slope * (right - theta * base.solve_rates) / accuracy if slope else 0.0
-    rest = compared(thinned, after - moved, base.clusters, shares=False)
+    rest = paired_difference(thinned, after - moved, base.clusters, shares=False)
     return float((thinned - solved[:, k][place]).mean()), rest

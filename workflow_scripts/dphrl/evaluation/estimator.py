@@ -94,14 +94,11 @@ def rarefied(counts: NDArray[np.integer], m: int) -> NDArray[np.float64]:
         (prompts,) float64; NaN where c < m.
     """
     total = counts.sum(axis=1)
-    prompts, classes = np.nonzero((counts > 0) & (total >= m)[:, None])
-    # Few pairs of c and c_j occur: one number stands for each.
-    base = int(total.max(initial=0)) + 1
-    codes, place = np.unique(total[prompts] * base + counts[prompts, classes], return_inverse=True)
+    enough = total >= m
+    prompts, classes = np.nonzero((counts > 0) & enough[:, None])
     # A class is among m samples as a right sample is among k.
-    chances = np.asarray(pass_at_k(codes // base, codes % base, m))[place]
-    expected = np.bincount(prompts, weights=chances, minlength=len(total))
-    return np.where(total >= m, expected, np.nan)
+    chances = pass_at_k(total[prompts], counts[prompts, classes], m)
+    return np.where(enough, np.bincount(prompts, weights=chances, minlength=len(total)), np.nan)
 
 
 def _counts(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> tuple[NDArray[np.int64], ...]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dphrl.evaluation.estimator import pass_at_k, right_among
 from dphrl.evaluation.interval import Floats
-from dphrl.evaluation.paired import Compared, compared
+from dphrl.evaluation.paired import PairedDifference, paired_difference
 
 Counts = NDArray[np.int64]
 # A fall of pass@k of one question that counts as its loss.
@@ -28,7 +28,7 @@ class Exchange:
     gained: float
     neither: float
     chance: float | None
-    fallen: Compared
+    fallen: PairedDifference
 
     def beyond(self, difference: float, margin: float) -> bool:
         """Whether others were gained for lost questions: more are lost than the difference of pass@k and chance say."""
@@ -40,7 +40,7 @@ def exchanged(base: Counts, trainings: Counts, k: int, clusters: NDArray[np.obje
     solved = np.asarray(pass_at_k(base[0], base[1], k))
     after = np.asarray(pass_at_k(trainings[:, 0], trainings[:, 1], k))
     by_chance = np.stack([_falls_by_chance(base, training, k) for training in trainings])
-    fallen = compared(np.zeros_like(solved), by_chance - (solved - after > _HALF), clusters)
+    fallen = paired_difference(np.zeros_like(solved), by_chance - (solved - after > _HALF), clusters)
     tuned = after.mean(axis=0)
     return Exchange(
         kept=float((solved * tuned).sum()),

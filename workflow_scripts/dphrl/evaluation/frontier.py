@@ -48,14 +48,12 @@ class Paths:
 
     Attributes:
         level: empty for all questions.
-        prompts: of the level.
         questions: of the dataset; accuracy is over all of them.
         trainings: by method.
     """
 
     dataset: str
     level: str
-    prompts: int
     questions: Questions
     trainings: dict[str, list[Training]]
 
@@ -89,7 +87,7 @@ def paths(study: Study) -> Iterator[Paths]:
                 method: [_measure(path, k, inside, again, study.config.frontier_from) for path in of_method]
                 for method, of_method in by_method.items()
             }
-            yield Paths(dataset, level, int(inside.sum()), questions, trainings)
+            yield Paths(dataset, level, questions, trainings)
 
 
 def of_trainings(policies: Sequence[Policy]) -> dict[str, list[list[Policy]]]:
@@ -121,9 +119,9 @@ def frontier_table(measured: Sequence[Paths]) -> pl.DataFrame:
     """
     schema = SCHEMAS["frontier"]
     rows = [
-        (found.dataset, found.level, method, training.seed, metric, value)
-        for found in measured
-        for method, trainings in found.trainings.items()
+        (of_level.dataset, of_level.level, method, training.seed, metric, value)
+        for of_level in measured
+        for method, trainings in of_level.trainings.items()
         for training in trainings
         for metric, value in training.values.items()
     ]

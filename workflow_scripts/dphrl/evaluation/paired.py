@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,8 +17,8 @@ _MOST_FACTOR = 64
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The mean difference of two models over questions, tuned - base, with its intervals.
+class PairedDifference:
+    """The mean difference of two models over their questions, tuned - base, with its intervals.
 
     Attributes:
         value: the difference, in the unit of the values.
@@ -50,7 +49,9 @@ class Compared:
         return self.measured.p if self.measured.error > 0 else float(not self.fell)
 
 
-def compared(base: Floats, tuned: Floats, clusters: ArrayLike | None = None, shares: bool = True) -> Compared:
+def paired_difference(
+    base: Floats, tuned: Floats, clusters: ArrayLike | None = None, shares: bool = True
+) -> PairedDifference:
     """The comparison of a base and a tuned model.
 
     Args:
@@ -79,7 +80,7 @@ def compared(base: Floats, tuned: Floats, clusters: ArrayLike | None = None, sha
         wide = max(wide[0], -1.0), min(wide[1], 1.0)
     groups = questions.clusters if questions.grouped else None
     means = float(base.mean()), float(tuned.mean())
-    return Compared(measured.value, *means, wide, narrow, measured, rows.shape[1], groups)
+    return PairedDifference(measured.value, *means, wide, narrow, measured, rows.shape[1], groups)
 
 
 def _doubted(rows: Floats, questions: Questions) -> float:
@@ -92,7 +93,7 @@ def _doubted(rows: Floats, questions: Questions) -> float:
 
 
 def needed(
-    base: Policy, trainings: Sequence[Policy], difference: Compared, k: int, margin: float
+    base: Policy, trainings: Sequence[Policy], difference: PairedDifference, k: int, margin: float
 ) -> tuple[int | None, int | None]:
     """Questions with these samples, and samples of these questions, that find a loss of `margin` in 80 % of cases."""
     number = difference.groups or difference.questions
@@ -127,13 +128,9 @@ def _within(policy: Policy, k: int, factor: int) -> float:
     The solve rate of a question is taken as (c + 1/2) / (n + 1).
     """
     *pairs, place = policy.pairs
-    variances = np.array([_variance(int(n), int(c), k, factor) for n, c in zip(*pairs, strict=True)])
-    return float(variances[place].mean())
-
-
-@lru_cache(maxsize=4096)
-def _variance(n: int, c: int, k: int, factor: int) -> float:
-    right = np.arange(factor * n + 1)
-    chance = binomial(factor * n, (c + 0.5) / (n + 1))
-    estimate = np.asarray(pass_at_k(factor * n, right, k))
-    return float(chance @ estimate**2 - (chance @ estimate) ** 2)
+    variances = []
+    for n, c in zip(*(numbers.tolist() for numbers in pairs), strict=True):
+        chance = binomial(factor * n, (c + 0.5) / (n + 1))
+        solved = np.asarray(pass_at_k(factor * n, np.arange(factor * n + 1), k))
+        variances.append(chance @ solved**2 - (chance @ solved) ** 2)
+    return float(np.array(variances)[place].mean())

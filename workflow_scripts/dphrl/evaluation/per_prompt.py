@@ -1,7 +1,6 @@
 """One policy on one dataset, prompt by prompt: how many samples are right, and which samples are alike."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -11,7 +10,7 @@ from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.parquet import by_prompts
 
 _KEY = SCHEMAS["rollouts"].key
-_JUDGED = ("verdict", "correct", "answer_class", "program_class", "reads_table")
+_JUDGED = ("verdict", "correct", "answer_class", "program_class", "reads_table", "extracted")
 # Columns in which styles are looked for, in this order.
 _STYLED = ("text", "extracted")
 _OTHER_STYLE = "other"
@@ -40,36 +39,20 @@ _NOTATION = (
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?|\.\d+"
 
 
-@dataclass(frozen=True)
-class DatasetShape:
-    """Properties that all prompts of a dataset share; a part of the prompts does not show them.
+def classes_shown(parts: Iterable[pl.DataFrame]) -> frozenset[str]:
+    """The columns of a dataset's verdicts that hold a class for any sample; a part of the prompts does not show them.
 
-    Attributes:
-        n: samples per prompt; None: each prompt can have another number.
-        greedy: whether the prompts also have greedy responses.
-        classes: the columns of verdicts that hold a class for at least one sample.
-        solutions: whether texts are solutions in mathematics; without programs, these have skeletons.
+    Raises:
+        ValueError: there are no verdicts on samples.
     """
-
-    n: int | None
-    greedy: bool
-    classes: frozenset[str]
-    solutions: bool = True
-
-
-def dataset_shape(parts: Iterable[pl.DataFrame], solutions: bool = True) -> DatasetShape:
-    """The shape of a dataset from its verdicts, each prompt in one part. Raises `ValueError` without samples."""
-    n, greedy, rows, classes = 0, False, 0, set[str]()
+    rows, classes = 0, set[str]()
     for verdicts in parts:
         drawn = verdicts.filter(pl.col("sample_index") >= 0)
-        greedy, rows = greedy or drawn.height < verdicts.height, rows + verdicts.height
-        n = max([n, *drawn.group_by("prompt_id").len()["len"]])
+        rows += drawn.height
         classes |= {name for name in ("answer_class", "program_class") if drawn[name].count()}
     if not rows:
         raise ValueError("evaluate: no verdicts; the dataset has no prompt to evaluate")
-    if not n:
-        raise ValueError("evaluate: the prompts have greedy responses only; sample at least one response per prompt")
-    return DatasetShape(n, greedy, frozenset(classes), solutions)
+    return frozenset(classes)
 
 
 def evaluate_parts(
@@ -91,29 +74,34 @@ def evaluate_parts(
     classes = verdicts.select(*_KEY, "answer_class", "program_class")
     # For other tasks only the scorer knows which answers are alike.
     solutions = prompts.select(pl.col("task").first() == MATH).collect().item()
-    shape = dataset_shape((_rows_of(part, here) for part, here in by_prompts(classes, kept)), solutions)
+    shown = classes_shown(_rows_of(part, here) for part, here in by_prompts(classes, kept))
     texts, levels = rollouts.select(*_KEY, "text"), prompts.select("prompt_id", "level")
     for *samples, clusters, level in by_prompts(texts, verdicts, kept, levels):
         drawn, judged = (_rows_of(frame, clusters) for frame in samples)
         if drawn.height or judged.height:
-            part = evaluate(drawn, judged, styles, shape)
+            part = evaluate(drawn, judged, styles, shown, solutions)
             for column in (clusters, level):
                 part = part.join(column, on="prompt_id", how="left", validate="1:1", maintain_order="left")
             yield part
 
 
 def evaluate(
-    rollouts: pl.DataFrame, verdicts: pl.DataFrame, styles: Sequence[StyleRule], shape: DatasetShape | None = None
+    rollouts: pl.DataFrame,
+    verdicts: pl.DataFrame,
+    styles: Sequence[StyleRule],
+    classes: frozenset[str],
+    solutions: bool = True,
 ) -> pl.DataFrame:
     """One row per prompt: how many samples are right, and which of them are alike.
 
     Args:
-        rollouts: prompt_id, sample_index (greedy = -1 for all prompts or none, samples 0..n-1), text.
+        rollouts: prompt_id, sample_index (greedy = -1, samples 0.. without gaps), text.
         verdicts: prompt_id, sample_index and the columns of `_JUDGED`: one row for each rollout.
         styles: the longest prefix of the text after leading white space decides, and if none matches the longest of
             the answer that the scorer extracted; else the style is "other" (arXiv 2509.07430, appendix B). Without
             rules `styles` is an empty list.
-        shape: of the dataset, where these are some of its prompts; None: they are all.
+        classes: of `classes_shown` for the dataset.
+        solutions: whether texts are solutions in mathematics; without programs, these have skeletons.
 
     Returns:
         The columns of the table "evaluation" but cluster and level, sorted by prompt_id. `correct` and `styles` are in
@@ -124,18 +112,12 @@ def evaluate(
         whether it read any. The greedy response counts in `greedy_correct` only, which is null without it.
 
     Raises:
-        ValueError: greedy responses of some prompts only, a prompt with other samples than 0..n-1 of the dataset,
-            a rollout without a verdict or a verdict without a rollout, a verdict that does not judge the response.
+        ValueError: rollouts and verdicts are of other samples, or a verdict does not judge the response.
     """
-    shape = shape or dataset_shape([verdicts])
-    if not styles:
-        verdicts = verdicts.drop("extracted", strict=False)
-    elif "extracted" not in verdicts.columns:
-        verdicts = verdicts.with_columns(extracted=pl.lit(None, pl.String))
-    samples, classes = _judged_samples(rollouts, verdicts, shape), shape.classes
-    if shape.solutions and "program_class" not in classes:
+    samples = _judged_samples(rollouts, verdicts)
+    if solutions and "program_class" not in classes:
         samples, classes = samples.with_columns(skeleton=skeleton(pl.col("text"))), classes | {"skeleton"}
-    samples = samples.with_columns(style=style_of(styles)).drop(*_STYLED, strict=False)
+    samples = samples.with_columns(style=_style_of(styles)).drop(*_STYLED)
     reads = pl.col("reads_table").filter("correct")
     greedy = samples.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
     drawn = samples.filter(pl.col("sample_index") >= 0).with_columns(row=pl.col("prompt_id").rle_id())
@@ -165,8 +147,7 @@ def skeleton(text: pl.Expr) -> pl.Expr:
 
     "First, 3 + 4 = 7" and "Adding: 12 + 5 = 17." are both `#+#=#`. Lines without an operator are left out, so that the
     skeleton of a bare answer is empty. The final answer counts as a number, so that 1/2 and 0.5 are no different ways
-    to it. Two solutions with one skeleton take the same steps in the same order; it does
-    not show whether their reasons are the same.
+    to it. Two solutions with one skeleton take the same steps in the same order, perhaps for different reasons.
     """
     final = text.str.extract_all(_FINAL).list.last().str.extract(_NOTATION)
     text = pl.coalesce(text.str.split(final).list.join("0"), text)
@@ -180,60 +161,27 @@ def skeleton(text: pl.Expr) -> pl.Expr:
     return text.str.strip_chars("\n")
 
 
-def _judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame, shape: DatasetShape) -> pl.DataFrame:
+def _judged_samples(rollouts: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
     """Each rollout with its verdict, checked as `evaluate` says and sorted by prompt_id and sample_index."""
-    rollouts = rollouts.select(*_KEY, "text").sort(_KEY)
-    judged = (name for name in (*_JUDGED, "extracted") if name in verdicts.columns)
-    verdicts = verdicts.select(*_KEY, *judged).sort(_KEY)
+    rollouts, verdicts = rollouts.select(*_KEY, "text").sort(_KEY), verdicts.select(*_KEY, *_JUDGED).sort(_KEY)
     if not rollouts.select(_KEY).equals(verdicts.select(_KEY)):
-        unscored = rollouts.join(verdicts, on=_KEY, how="anti")
-        _refuse(unscored, "has no verdict; run the score stage for these rollouts again")
-        unknown = verdicts.join(rollouts, on=_KEY, how="anti")
-        _refuse(unknown, "has a verdict but no rollout; score the rollouts given here")
-    _refuse(
-        verdicts.filter(pl.col("verdict").is_in(_NOT_A_RESULT)),
-        f"has one of the verdicts {', '.join(_NOT_A_RESULT)}, which do not judge the response;"
-        " repair the machine or the gold answer and score again",
-    )
-    _check_counts(rollouts, shape)
-    return rollouts.hstack(verdicts.drop(*_KEY, "verdict"))
-
-
-def _check_counts(rows: pl.DataFrame, shape: DatasetShape) -> None:
-    sample = pl.col("sample_index")
-    by_prompt = rows.group_by("prompt_id", maintain_order=True).agg(
-        greedy=(sample == -1).any(), n=(sample >= 0).sum(), last=sample.max()
-    )
-    # A table has each sample once, so n of them that end at n - 1 are 0..n-1.
-    n = pl.col("n") if shape.n is None else pl.lit(shape.n)
-    counted = (pl.col("n") == n) & (pl.col("last") == n - 1)
-    differing = by_prompt.filter(~counted | (pl.col("greedy") != shape.greedy))
-    if differing.is_empty():
-        return
-    prompt, greedy, *_ = differing.row(0)
-    if greedy != shape.greedy:
+        raise ValueError("evaluate: rollouts and verdicts are of other samples; run the score stage again")
+    unjudged = verdicts.filter(pl.col("verdict").is_in(_NOT_A_RESULT))
+    if unjudged.height:
+        prompt, sample = unjudged.select(_KEY).row(0)
         raise ValueError(
-            f"evaluate: prompt {prompt!r} has no greedy response (sample_index -1) as the other prompts have;"
-            " sample this dataset again, greedy for all prompts or for none"
+            f"evaluate: prompt {prompt!r}, sample {sample} has one of the verdicts {', '.join(_NOT_A_RESULT)}, which do"
+            f" not judge the response ({unjudged.height} such rows); repair the machine or the gold answer and score"
+            " again"
         )
-    samples = rows.filter((pl.col("prompt_id") == prompt) & (sample >= 0))["sample_index"].to_list()
-    raise ValueError(
-        f"evaluate: prompt {prompt!r} has samples {samples}, expected 0..{(shape.n or len(samples)) - 1} as for the"
-        " other prompts; sample this dataset again with one n for all prompts"
-    )
-
-
-def _refuse(rows: pl.DataFrame, problem: str) -> None:
-    if rows.height:
-        prompt, sample = rows.sort(_KEY).select(_KEY).row(0)
-        raise ValueError(f"evaluate: prompt {prompt!r}, sample {sample} {problem} ({rows.height} such rows)")
+    return rollouts.hstack(verdicts.drop(*_KEY, "verdict"))
 
 
 def _rows_of(rows: pl.DataFrame, prompts: pl.DataFrame) -> pl.DataFrame:
     return rows.join(prompts, on="prompt_id", how="semi")
 
 
-def style_of(rules: Sequence[StyleRule]) -> pl.Expr:
+def _style_of(rules: Sequence[StyleRule]) -> pl.Expr:
     """The style of each row: the rule with the longest prefix of the text, else of the extracted answer.
 
     "other" where none matches; null without rules.

@@ -174,7 +174,11 @@ class Study:
             rows = evaluations[key].sort("prompt_id")
             if not policies or policies[-1].key.dataset != key.dataset:
                 prompts = rows["prompt_id"]
-            _check_same_prompts(key, rows["prompt_id"], prompts)
+            elif not rows["prompt_id"].equals(prompts):
+                raise ValueError(
+                    f"{key.method} seed {key.seed} step {key.step} on {key.dataset!r} covers other prompts than the"
+                    " first policy; evaluate it again"
+                )
             policies.append(Policy(key, rows))
         return policies
 
@@ -215,12 +219,3 @@ class Study:
         """Datasets where the column of some policy holds a list that is not empty."""
         having = (policy for policy in self.policies if column in policy.rows.columns)
         return {policy.key.dataset for policy in having if policy.rows[column].list.len().max()}
-
-
-def _check_same_prompts(key: PolicyKey, prompts: pl.Series, expected: pl.Series) -> None:
-    if not prompts.equals(expected):
-        differing = sorted(set(prompts) ^ set(expected)) or prompts
-        raise ValueError(
-            f"{key.method} seed {key.seed} step {key.step} on {key.dataset!r} covers other prompts than the first"
-            f" policy, for instance {differing[0]!r} ({len(prompts)} rows, expected {len(expected)}); evaluate it again"
-        )

@@ -1,7 +1,7 @@
 """The report of a run, its audit, and its export for another trainer.
 
 - The page: `page`, with its result (`findings`), tables (`page_tables`, `claims`, `headline`, `published`) and notes
-  (`unanswered`). The words of claims are in claims.yaml, the values of the paper in published.yaml.
+  (`notes`). The words of claims are in claims.yaml, the values of the paper in published.yaml.
 - Diagnoses: of the methods of a run (`collapse`), and any diagnosis in words (`sentences`).
 - Pages of all samples: `sample_pages`. Model cards: `cards`.
 - Figures: `figures`, a module for each section of the page.

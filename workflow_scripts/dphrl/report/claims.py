@@ -32,18 +32,18 @@ def claims_of_run(endpoints: Sequence[EndpointConfig], elsewhere: Collection[str
     Args:
         elsewhere: models that were made elsewhere, with or without the base.
     """
-    given = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    words = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     claims = []
     for endpoint in endpoints:
         where = f"{endpoint.dataset}, {endpoint.level}" if endpoint.level else endpoint.dataset
         sides = _named(endpoint.method, endpoint.against)
-        sentence = given["endpoint"][endpoint.relation].format(**sides, metric=in_words(endpoint.metric), where=where)
+        sentence = words["endpoint"][endpoint.relation].format(**sides, metric=in_words(endpoint.metric), where=where)
         keys = endpoint.model_dump() | {"level": endpoint.level or ""}
         claims.append(Claim(sentence=sentence, role=None, source="registered", primary=True, **keys))
-    others = sorted({*elsewhere} - {BASE} - {method for entry in given["paper"] for method in entry["methods"]})
-    for entry in [*given["paper"], {**given["elsewhere"], "methods": others}]:
+    others = sorted({*elsewhere} - {BASE} - {method for entry in words["paper"] for method in entry["methods"]})
+    for entry in [*words["paper"], {**words["elsewhere"], "methods": others}]:
         for method, against, role in product(entry["methods"], entry["against"], entry["roles"]):
-            sentence = entry["sentence"].format(**_named(method, against), where=given["roles"][role])
+            sentence = entry["sentence"].format(**_named(method, against), where=words["roles"][role])
             keys = {name: entry[name] for name in ("relation", "metric", "source")}
             primary = not endpoints and entry["metric"] == PASS and role == "in_domain"
             claims.append(Claim(sentence=sentence, method=method, against=against, role=role, primary=primary, **keys))

@@ -9,7 +9,7 @@ import polars as pl
 
 from dphrl.evaluation.chosen import look_chosen
 from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, kinds_of, together, varied
-from dphrl.evaluation.paired import compared
+from dphrl.evaluation.paired import paired_difference
 from dphrl.evaluation.study import Policy, Study
 from dphrl.report.methods import label
 from dphrl.report.sentences import five_lines, further
@@ -72,7 +72,7 @@ def _at_each(
     k, answer = [diagnosis.k], diagnosis.hotter
     solved = base.pass_at(k)[:, 0]
     for temperature, policies in drawn.items():
-        gap = compared(solved, np.stack([policy.pass_at(k)[:, 0] for policy in policies]), base.clusters)
+        gap = paired_difference(solved, np.stack([policy.pass_at(k)[:, 0] for policy in policies]), base.clusters)
         key = (base.key.dataset, diagnosis.policy, temperature, diagnosis.k)
         if answer is not None:
             judged = (answer.recovers, answer.coverage.value, *answer.coverage.wide)

@@ -11,19 +11,6 @@ from dphrl.report.published import AVERAGE, read_published
 from dphrl.store.layout import Layout
 
 
-def _compares(layout: Layout) -> bool:
-    """Whether there is a policy to compare with the base, or samples for two draws from the base."""
-    config = layout.config
-    most = max(map(config.sampling.evaluate.samples, config.evaluate.datasets))
-    return len(layout.policies()) > 1 or most >= 2 * min(config.evaluate.k)
-
-
-def _tasks(layout: Layout) -> set[str]:
-    """The tasks of the evaluation sets."""
-    config = layout.config
-    return {config.datasets[name].task for name in config.evaluate.datasets}
-
-
 def published(layout: Layout) -> str | None:
     """The setting of the paper that the run follows.
 
@@ -43,15 +30,17 @@ def published(layout: Layout) -> str | None:
 
 def drawn(layout: Layout) -> list[str]:
     """Names of the figures with data in this run."""
-    config = layout.config
-    evaluated = Counter((policy.method, policy.seed) for policy in layout.policies() if policy.step)
-    evaluate = config.evaluate
+    config, evaluate, policies = layout.config, layout.config.evaluate, layout.policies()
+    evaluated = Counter((policy.method, policy.seed) for policy in policies if policy.step)
+    several_steps = max(evaluated.values(), default=0) > 1
+    most_samples = max(map(config.sampling.evaluate.samples, evaluate.datasets))
     needs = {
-        "gap": len(layout.policies()) > 1 and "base" in config.evaluate.against,
-        "keep_explore": _compares(layout),
-        "paths": max(evaluated.values(), default=0) > 1,
-        "steps": max(evaluated.values(), default=0) > 1,
-        "styles": {task for task, rules in evaluate.styles.items() if rules} & _tasks(layout),
+        "gap": len(policies) > 1 and "base" in evaluate.against,
+        # Two draws of the base compare too.
+        "keep_explore": len(policies) > 1 or most_samples >= 2 * min(evaluate.k),
+        "paths": several_steps,
+        "steps": several_steps,
+        "styles": any(evaluate.styles.get(config.datasets[name].task) for name in evaluate.datasets),
         "training": config.methods,
     }
     return [name for name in figures() if needs.get(name, True)]

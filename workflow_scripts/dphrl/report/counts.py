@@ -1,11 +1,9 @@
 """Tables that count: rows of datasets, and use and cost of trainings."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from dphrl.report.methods import label
 from dphrl.store.catalogue import SCHEMAS
 
 _GOLD = SCHEMAS["gold"].enums["reason"]
@@ -15,33 +13,28 @@ FOUND = tuple(reason.replace("-", "_") for reason in _GOLD)
 SHARED = ("overlap_exact", "overlap_normalised")
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """The tables of one dataset: its prompts, the rows that were rejected, and its audited gold answers."""
-
-    prompts: pl.DataFrame
-    rejected: pl.DataFrame
-    gold: pl.DataFrame
-
-
-def count_rows(datasets: Mapping[str, Prepared], overlap: pl.DataFrame) -> pl.DataFrame:
+def count_rows(datasets: Mapping[str, Sequence[pl.DataFrame]], overlap: pl.DataFrame) -> pl.DataFrame:
     """The table "datasets": rows of each file, prompts and rejected rows, and prompts whose gold answer is kept.
 
     Columns: rows = prompts + duplicate + conflict + overlong + malformed; prompts whose gold is kept; golds found
     unrunnable, empty, order-ambiguous, text-only or conflicting, whether dropped for it or not; and prompts
     that are also training prompts (exactly, or except for case, spacing and punctuation).
+
+    Args:
+        datasets: by name, the tables "prompts", "rejected" and "gold".
+        overlap: the table of this name.
     """
     rows = []
-    for name, tables in datasets.items():
+    for name, (prompts, rejected, gold) in datasets.items():
         shared = overlap.filter(pl.col("dataset") == name)["kind"]
         rows.append(
             {
                 "dataset": name,
-                "rows": tables.prompts.height + tables.rejected.height,
-                "prompts": tables.prompts.height,
-                **{reason: (tables.rejected["reason"] == reason).sum() for reason in REJECTED},
-                "kept": tables.gold["kept"].sum(),
-                **{reason.replace("-", "_"): (tables.gold["reason"] == reason).sum() or 0 for reason in _GOLD},
+                "rows": prompts.height + rejected.height,
+                "prompts": prompts.height,
+                **{reason: (rejected["reason"] == reason).sum() for reason in REJECTED},
+                "kept": gold["kept"].sum(),
+                **{reason.replace("-", "_"): (gold["reason"] == reason).sum() or 0 for reason in _GOLD},
                 **{column: (shared == column.removeprefix("overlap_")).sum() for column in SHARED},
             }
         )
@@ -77,13 +70,3 @@ def training_use(
     spent = spent.group_by("method", "seed").agg(pl.col("seconds").sum())
     means = used.join(spent, on=["method", "seed"], how="left").group_by("method")
     return means.agg(pl.len().alias("trainings"), pl.col("steps", *_USED, "seconds").mean()).sort("method")
-
-
-def ended_early(training: pl.DataFrame, headline: pl.DataFrame) -> Iterator[str]:
-    """A sentence on each training that `train.stop` ended before its last evaluated step."""
-    of_training = ["method", "seed"]
-    planned = headline.group_by(of_training).agg(planned=pl.max("step"))
-    ends = training.group_by(of_training).agg(pl.max("step")).join(planned, on=of_training).sort(of_training)
-    for method, seed, step, last in ends.filter(pl.col("step") < pl.col("planned")).iter_rows():
-        name = f"{label(method)}, seed {seed}"
-        yield f"train.stop ended {name}, after step {step} of {last}. The policies of later steps are this one."

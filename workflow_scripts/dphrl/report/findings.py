@@ -1,14 +1,12 @@
-"""The result of a run: a sentence, a row for each policy, and what limits both."""
+"""The result of a run: a sentence, and a row for each policy."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from dphrl.evaluation.claims import VERDICTS
 from dphrl.evaluation.diagnosis import CANNOT_TELL, COLLAPSED, NARROWED, NOT_COLLAPSED, SHARPENED, WORSE
-from dphrl.evaluation.interval import FEWEST_CLUSTERS
-from dphrl.evaluation.names import BASE, BASE_ITSELF, numbered
+from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.report.headline import last_steps
 from dphrl.report.methods import colours, in_order, label, phrase
 from dphrl.text import interval, percent, points
@@ -102,56 +100,21 @@ def _mean(shares: pl.Series) -> str:
     return "-" if mean is None else percent(float(mean))  # type: ignore[arg-type]
 
 
-def result(found: Overview) -> str:
+def result(summary: Overview) -> str:
     """The result in a sentence or two, in the words of the diagnosis; empty where no policy was judged."""
-    groups = {word: [row for row in found.results if row.word == word] for word in _SAID}
+    groups = {word: [row for row in summary.results if row.word == word] for word in _SAID}
     said = [f"{_SAID[word]} {_listed([phrase(row.method) for row in rows])}" for word, rows in groups.items() if rows]
     if not said:
         return ""
-    text = f"Coverage of {found.dataset} {'; it '.join(said)}."
-    base = next((row for row in found.results if row.method == BASE), None)
-    lost = [row for row in found.results if row.word in (COLLAPSED, WORSE, SHARPENED)]
+    text = f"Coverage of {summary.dataset} {'; it '.join(said)}."
+    base = next((row for row in summary.results if row.method == BASE), None)
+    lost = [row for row in summary.results if row.word in (COLLAPSED, WORSE, SHARPENED)]
     if base and lost:
         worst = min(lost, key=lambda row: float(row.solved))
         text += (
-            f" With {found.k} tries {worst.name} solves {worst.solved} % of the questions, the base {base.solved} %."
+            f" With {summary.k} tries {worst.name} solves {worst.solved} % of the questions, the base {base.solved} %."
         )
     return text
-
-
-def short_result(found: Overview) -> str:
-    """The result in at most five words and numbers per diagnosis, whatever the names of methods are."""
-    judged = [row.word for row in found.results if row.word]
-    counts = ", ".join(f"{judged.count(word)} {word}" for word in _SAID if word in judged)
-    return f"{counts} on {found.dataset}" if counts else f"{len(found.results)} policies on {found.dataset}"
-
-
-def limits(tables: Mapping[str, pl.DataFrame], dataset: str) -> Iterator[str]:
-    """Sentences on what intervals cover, and what the run cannot say; none without a comparison with the base.
-
-    Args:
-        tables: comparisons and claims.
-    """
-    rows = tables["comparisons"].filter(pl.col("method") != BASE_ITSELF, against=BASE, dataset=dataset, level="")
-    ks = numbered(rows["metric"], "pass@")
-    rows = rows.filter(metric=f"pass@{ks[-1]}") if ks else rows
-    if rows.is_empty():
-        return
-    most, questions, clusters = rows.select(pl.max("seeds"), pl.first("questions"), pl.first("clusters")).row(0)
-    over = f"{questions:,} questions of {dataset}"
-    if most > 1:
-        yield f"Intervals are 95 %, over {over} and up to {most} trainings; base model and settings are fixed."
-    else:
-        yield f"Intervals are 95 %, over {over}. Each method was trained once: another training may end elsewhere."
-    if clusters is not None and clusters < FEWEST_CLUSTERS:
-        yield f"The questions are on {clusters} databases only."
-    primary = tables["claims"].filter("primary")
-    if primary.height:
-        counts = ", ".join(f"{primary.filter(verdict=verdict).height} {verdict}" for verdict in VERDICTS)
-        yield f"Of {primary.height} primary claims: {counts}."
-    sizes = primary.filter(pl.col("metric").str.starts_with("pass@"))["detectable"].drop_nulls().to_list()
-    if sizes:
-        yield f"This run finds a primary difference of {percent(max(sizes))} points in 80 % of cases."
 
 
 def what_was_run(headline: pl.DataFrame) -> str:

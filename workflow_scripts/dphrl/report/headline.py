@@ -24,7 +24,6 @@ _EXPLAINED: Final = {
     STYLES: "different styles among all samples of a question, on average",
     "constants": "per cent of the right samples that read no table, and are right by chance",
 }
-NO_INTERVAL: Final = "no interval: all questions agree"
 
 
 def headline_table(table: pl.DataFrame, datasets: Sequence[str]) -> Table:
@@ -68,16 +67,16 @@ def value_text(metric: str, value: float) -> str:
     return (numbers.count if metric == STYLES else numbers.percent)(value)
 
 
-def difference_text(metric: str, value: float | None) -> str:
-    """A difference as text: of proportions in points, of counts as it is; "-" for none."""
-    return "-" if value is None else (numbers.change if metric == STYLES else numbers.points)(value)
+def difference_text(metric: str, value: float) -> str:
+    """A difference as text: of proportions in points, of counts as it is."""
+    return (numbers.change if metric == STYLES else numbers.points)(value)
 
 
 def interval_text(row: Mapping[str, Any]) -> str:
     """The difference of a row of "comparisons" or "claims" with its interval."""
     value = difference_text(row["metric"], row["difference"])
     if row["low"] is None:
-        return f"{value} {NO_INTERVAL}"
+        return f"{value} no interval: all questions agree"
     text = numbers.change if row["metric"] == STYLES else numbers.points
     return f"{value} {numbers.interval((row['low'], row['high']), text)}"
 

@@ -11,8 +11,9 @@ from markupsafe import Markup
 from dphrl.evaluation.diagnosis import LOSSES, NARROWED, NOT_COLLAPSED
 from dphrl.report.claims import claim_tables
 from dphrl.report.figures import SECTIONS
-from dphrl.report.findings import limits, overview, result, what_was_run
+from dphrl.report.findings import overview, result, what_was_run
 from dphrl.report.headline import datasets_in_order, headline_table, last_steps
+from dphrl.report.notes import limits
 from dphrl.report.page_tables import (
     costs,
     data_table,
@@ -70,8 +71,8 @@ def render_page(
     headline = tables["headline"]
     if headline.is_empty():
         raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
-    first, drawn = overview(tables, dataset), {name: _figure(name, spec) for name, spec in figures.items()}
-    opening = next((name for name in _OPENING if name in drawn), None)
+    first = overview(tables, dataset)
+    opening = next((name for name in _OPENING if name in figures), None)
     sets = datasets_in_order(headline, order)
     solved = [headline_table(last_steps(headline), [name]) for name in sets]
     # Of sets with the same columns the first alone explains them.
@@ -98,7 +99,7 @@ def render_page(
     }
     parts = {
         heading: {
-            "figures": [drawn[name] for name in SECTIONS.get(section, ()) if name in drawn and name != opening],
+            "figures": [name for name in SECTIONS.get(section, ()) if name in figures and name != opening],
             "tables": group,
         }
         for heading, (section, group) in groups.items()
@@ -112,7 +113,8 @@ def render_page(
         lead=said or what_was_run(headline),
         headings=[*parts, *below],
         notes=[*notes, *limits(tables, dataset)],
-        opening=drawn.get(opening) if opening else None,
+        opening=opening,
+        figures=figures,
         overview=first,
         losses=LOSSES,
         healthy=(NOT_COLLAPSED, NARROWED),
@@ -132,7 +134,3 @@ def vega_embed() -> Markup:
     text = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     # An HTML parser reads these as the end or a hidden part of the script; in strings the escapes mean the same.
     return Markup(text.replace("</script", "<\\/script").replace("<!--", "\\x3c!--"))
-
-
-def _figure(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": name, "heading": spec["title"], "spec": spec}

@@ -34,7 +34,7 @@ def sample_page(
     questions = _questions(prompts, gold, limits)
     answers = [_answers(rollouts[policy], verdicts[policy], last, limits) for policy in rollouts]
     for question in questions:
-        question["answers"] = [of_policy.get(question["id"], _NONE) for of_policy in answers]
+        question["answers"] = [of_policy[question["id"]] for of_policy in answers]
     return render(
         "samples.html.j2",
         title=f"{dataset}: questions and responses",
@@ -44,9 +44,6 @@ def sample_page(
         samples=last + 1,
         characters=limits.characters,
     )
-
-
-_NONE: Mapping[str, Any] = {"right": 0, "samples": 0, "responses": []}
 
 
 def _last_sample(rollouts: Sequence[str], limits: SamplesConfig) -> tuple[int, int]:
@@ -91,8 +88,7 @@ def _answers(
     places = responses.agg(times=pl.len(), first=pl.col("sample_index").min()).sort("prompt_id", "first")
     for key, greedy, verdict, reason, text, times, _ in places.collect().iter_rows():
         response = {"verdict": verdict, "reason": _shown(reason or "", limits), "text": _shown(text, limits)}
-        of_question = answers.setdefault(key, {"right": 0, "samples": 0, "responses": []})
-        of_question["responses"].append({"greedy": greedy, "times": times, **response})
+        answers[key]["responses"].append({"greedy": greedy, "times": times, **response})
     return answers
 
 

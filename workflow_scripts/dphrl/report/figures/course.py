@@ -69,15 +69,9 @@ _STEPS = (
 def draw_steps(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """Lines over training steps, a panel per dataset."""
     table = at_published_k(table)
-    trained = table.filter(pl.col("step") > 0)
-    if trained.is_empty():
-        raise ValueError("figure steps: the table has no trained policy")
     ks = table["k"].unique().sort().to_list()
     k = ks[0] if len(ks) == 1 else "k"
-    start = table.filter(pl.col("method") == "base").drop("method", "seed")
-    lines = trained.select("method", "seed", "dataset").unique()
-    rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)])
-    rows = theme.with_policy(rows).with_columns(pl.col("value", "low", "high").round(6))
+    rows = _from_base("steps", table).with_columns(pl.col("value", "low", "high").round(6))
     base = theme.policy_lines(
         rows.drop("k"),
         "method",
@@ -104,8 +98,6 @@ _PATHS = (
 
 def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     """A path for each training, a panel per dataset."""
-    if table.filter(pl.col("step") > 0).is_empty():
-        raise ValueError("figure paths: the table has no trained policy")
     metric = pl.col("metric")
     named = table.filter(metric.str.contains(r"^(mean|pass)@\d+$")).with_columns(
         kind=metric.str.extract(r"^(\w+)@"), k=metric.str.extract(r"@(\d+)$").cast(pl.Int32)
@@ -115,11 +107,7 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     solved = f"pass@{ks[0]}" if len(ks) == 1 else "pass@k"
     policy = ["method", "seed", "step", "dataset"]
     points = largest.pivot("kind", on_columns=["mean", "pass"], index=policy, values="value")
-    trained = points.filter(pl.col("step") > 0)
-    start = points.filter(pl.col("method") == "base").drop("method", "seed")
-    lines = trained.select("method", "seed", "dataset").unique()
-    rows = pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)])
-    rows = theme.with_policy(rows).with_columns(pl.col("mean", "pass").round(6))
+    rows = _from_base("paths", points).with_columns(pl.col("mean", "pass").round(6))
     percent = alt.Axis(format="%", tickCount=5)
     base = theme.policy_lines(
         rows,
@@ -136,6 +124,16 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     panel = alt.layer(line, point).properties(width=260, height=220)
     order = datasets_in_order(rows, datasets)
     return theme.faceted(panel, rows, "dataset", "The frontier: coverage against mean accuracy", 3, order, _PATHS)
+
+
+def _from_base(figure: str, table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the trainings, each training beginning with the row of the base, with the column `policy`."""
+    trained = table.filter(pl.col("step") > 0)
+    if trained.is_empty():
+        raise ValueError(f"figure {figure}: the table has no trained policy")
+    start = table.filter(pl.col("method") == "base").drop("method", "seed")
+    lines = trained.select("method", "seed", "dataset").unique()
+    return theme.with_policy(pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)]))
 
 
 FIGURES = {

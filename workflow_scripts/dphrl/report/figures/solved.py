@@ -56,8 +56,7 @@ _GAP = (
     " tables/comparisons.parquet."
 )
 _METRIC = r"^(mean|pass)@\d+$"
-_OF_ERROR = ("error_trainings", "freedom_trainings", "error_questions", "freedom_questions")
-_LEFT_OUT = ("level", "p", "p_permutation", *_OF_ERROR, "seeds_against", "questions", "clusters")
+_SHOWN = ("dataset", "metric", "policy", "panel", "difference", "low", "high", "seeds")
 _LARGEST_RANK = 2
 _TITLE = "difference to base (points)"
 
@@ -71,7 +70,7 @@ def draw_gap(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     rows, panels = _panels(rows)
     order = datasets_in_order(rows, datasets)
     names = rows["policy"].unique(maintain_order=True).to_list()
-    base = alt.Chart(rows.drop("method", "against", *_LEFT_OUT, strict=False)).encode(
+    base = alt.Chart(rows.select(_SHOWN)).encode(
         x=alt.X("dataset:N", sort=order, title=None, axis=alt.Axis(labelAngle=0, grid=False)),
         xOffset=alt.XOffset("policy:N", sort=names, scale=alt.Scale(paddingOuter=0.5)),
         color=theme.policy_colour(rows),
@@ -103,7 +102,7 @@ def _panels(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     panel = metric.sort_by("k").unique(maintain_order=True).str.join(", ").over("family", "rank")
     panelled = ranked.with_columns(panel=panel)
     panels = panelled.unique(["family", "rank"]).sort("family", "rank", descending=[False, True])["panel"]
-    return panelled.drop("family", "k", "rank"), panels.to_list()
+    return panelled, panels.to_list()
 
 
 _KEEP_EXPLORE = (
