@@ -39,12 +39,12 @@ class Scores:
 
     def __init__(self) -> None:
         self.scorers = {
-            comparison: SqlScorer(SPIDER / "database", comparison=comparison, workers=2)
+            comparison: SqlScorer(SPIDER / "database", comparison=comparison, answer="bare", workers=2)
             for comparison in ("spider", "bird", "strict")
         }
 
     def __call__(self, comparison: str, queries: Sequence[str], truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        return self.scorers[comparison].score_sql(queries, truths)
+        return self.scorers[comparison].score(queries, truths)
 
 
 @pytest.fixture(scope="module")

@@ -43,22 +43,24 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scorer(databases: Path) -> Iterator[SqlScorer]:
-    with SqlScorer(databases, max_steps=3_000_000, max_rows=1000, max_bytes=200_000, timeout_s=5) as scorer:
+    with SqlScorer(
+        databases, answer="bare", max_steps=3_000_000, max_rows=1000, max_bytes=200_000, timeout_s=5
+    ) as scorer:
         yield scorer
 
 
 def test_the_step_limit_does_not_depend_on_the_wall_clock(databases: Path) -> None:
     details = set()
     for _ in range(2):
-        with SqlScorer(databases, max_steps=200_000, timeout_s=60) as scorer:
-            details.add(scorer.score_sql([ENDLESS], [ONE])[0].detail)
+        with SqlScorer(databases, answer="bare", max_steps=200_000, timeout_s=60) as scorer:
+            details.add(scorer.score([ENDLESS], [ONE])[0].detail)
     assert details == {"more than 200000 steps"}
 
 
 def test_a_query_past_the_wall_clock_is_tried_again_and_then_a_timeout(databases: Path) -> None:
-    with SqlScorer(databases, max_steps=10**12, timeout_s=0.2) as scorer:
+    with SqlScorer(databases, answer="bare", max_steps=10**12, timeout_s=0.2) as scorer:
         start = time.monotonic()
-        endless, good, gold_error = scorer.score_sql(
+        endless, good, gold_error = scorer.score(
             [ENDLESS, "SELECT 1", "SELECT 1"], [ONE, ONE, {"db_id": "d", "gold_sql": ENDLESS}]
         )
         assert time.monotonic() - start > 0.4
@@ -66,12 +68,12 @@ def test_a_query_past_the_wall_clock_is_tried_again_and_then_a_timeout(databases
 
 
 def test_a_missing_and_a_broken_database_stop_the_scoring(databases: Path) -> None:
-    with SqlScorer(databases) as scorer:
+    with SqlScorer(databases, answer="bare") as scorer:
         with pytest.raises(InfrastructureError, match=r"missing\.sqlite is missing"):
-            scorer.score_sql(["SELECT 1"], [{"db_id": "missing", "gold_sql": GOLD}])
+            scorer.score(["SELECT 1"], [{"db_id": "missing", "gold_sql": GOLD}])
         with pytest.raises(InfrastructureError, match=r"broken\.sqlite: file is not a database"):
-            scorer.score_sql(["SELECT a FROM t"], [{"db_id": "broken", "gold_sql": "SELECT a FROM t"}])
-        assert scorer.score_sql(["SELECT 1"], [ONE])[0].correct
+            scorer.score(["SELECT a FROM t"], [{"db_id": "broken", "gold_sql": "SELECT a FROM t"}])
+        assert scorer.score(["SELECT 1"], [ONE])[0].correct
 
 
 def _when_running(scorer: SqlScorer, number: int, hit: list[int]) -> threading.Thread:
@@ -105,10 +107,10 @@ def test_a_worker_lost_in_the_middle_changes_no_verdict(databases: Path, number:
     slow = ENDLESS.replace("FROM t)", "FROM t LIMIT 200000)")
     queries = [f"{slow} WHERE {i} = {i}" for i in range(20)] + ["SELECT 1", "SELECT a FROM t"]
     truths = [{"db_id": "d", "gold_sql": "SELECT 200000"}] * 20 + [ONE, ONE]
-    with SqlScorer(databases, timeout_s=1.2) as scorer:
+    with SqlScorer(databases, answer="bare", timeout_s=1.2) as scorer:
         hit: list[int] = []
         thread = _when_running(scorer, number, hit)
-        verdicts = scorer.score_sql(queries, truths)
+        verdicts = scorer.score(queries, truths)
         thread.join()
         assert hit[0] not in scorer.pool.pids
     assert [v.verdict for v in verdicts] == ["correct"] * 21 + ["wrong"]
@@ -117,21 +119,21 @@ def test_a_worker_lost_in_the_middle_changes_no_verdict(databases: Path, number:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGBUS])
 def test_a_worker_killed_again_and_again_is_the_machines_fault(databases: Path, number: int) -> None:
     with (
-        SqlScorer(databases, max_steps=10**12, timeout_s=30) as scorer,
+        SqlScorer(databases, answer="bare", max_steps=10**12, timeout_s=30) as scorer,
         _killing(scorer, number),
         pytest.raises(InfrastructureError, match="killed from outside 6 times"),
     ):
-        scorer.score_sql([ENDLESS], [ONE])
+        scorer.score([ENDLESS], [ONE])
 
 
 def test_a_worker_frozen_while_it_reads_a_batch_does_not_block_the_parent(databases: Path) -> None:
     padding = " " * 90_000
-    with SqlScorer(databases, timeout_s=0.3) as scorer:
-        assert scorer.score_sql(["SELECT 1"], [ONE])[0].correct
+    with SqlScorer(databases, answer="bare", timeout_s=0.3) as scorer:
+        assert scorer.score(["SELECT 1"], [ONE])[0].correct
         (frozen,) = scorer.pool.pids
         os.kill(frozen, signal.SIGSTOP)
         start = time.monotonic()
-        verdicts = scorer.score_sql([f"SELECT{padding}{i}" for i in range(20)], [ONE] * 20)
+        verdicts = scorer.score([f"SELECT{padding}{i}" for i in range(20)], [ONE] * 20)
         assert time.monotonic() - start < 10
         assert frozen not in scorer.pool.pids
     assert [v.correct for v in verdicts] == [i == 1 for i in range(20)]
@@ -143,12 +145,12 @@ def test_ten_thousand_answers_while_workers_are_killed_at_random(databases: Path
     queries[::1000] = [f"{ENDLESS} WHERE {i} = {i}" for i in range(10)]
     truths = [{"db_id": "de"[i % 2], "gold_sql": f"SELECT a FROM t LIMIT {i % 5}"} for i in range(10_000)]
     options = {"workers": 2, "max_steps": 300_000, "programs": False}
-    with SqlScorer(databases, **options) as scorer:  # type: ignore[arg-type]
-        calm = scorer.score_sql(queries, truths)
+    with SqlScorer(databases, answer="bare", **options) as scorer:  # type: ignore[arg-type]
+        calm = scorer.score(queries, truths)
     assert {v.verdict for v in calm} == {"correct", "wrong", "timeout"}
 
     random, killed = Random(7), set()
-    with SqlScorer(databases, **options) as scorer:  # type: ignore[arg-type]
+    with SqlScorer(databases, answer="bare", **options) as scorer:  # type: ignore[arg-type]
 
         def kill() -> None:
             if scorer.pool.pids:
@@ -157,7 +159,7 @@ def test_ten_thousand_answers_while_workers_are_killed_at_random(databases: Path
                     os.kill(pid, signal.SIGKILL)
 
         with meanwhile(kill, 0.05):
-            stormy = scorer.score_sql(queries, truths)
+            stormy = scorer.score(queries, truths)
     assert len(killed) >= 5
     assert stormy == calm
 
@@ -215,10 +217,10 @@ def test_answers_past_the_wall_clock_are_tried_again_one_at_a_time_for_a_limited
 def test_an_interrupt_of_the_batch_system_costs_no_answer_its_verdict(databases: Path) -> None:
     slow = ENDLESS.replace("FROM t)", "FROM t LIMIT 200000)")
     queries = [f"{slow} WHERE {i} = {i}" for i in range(10)]
-    with SqlScorer(databases) as scorer:
+    with SqlScorer(databases, answer="bare") as scorer:
         hit: list[int] = []
         thread = _when_running(scorer, signal.SIGINT, hit)
-        verdicts = scorer.score_sql(queries, [{"db_id": "d", "gold_sql": "SELECT 200000"}] * 10)
+        verdicts = scorer.score(queries, [{"db_id": "d", "gold_sql": "SELECT 200000"}] * 10)
         thread.join()
         assert scorer.pool.pids == hit
     assert [v.verdict for v in verdicts] == ["correct"] * 10
@@ -228,10 +230,10 @@ def test_answers_that_crash_their_workers_are_verdicts(databases: Path) -> None:
     """A hostile model may ask for SIGSEGV."""
     queries = [f"{ENDLESS} WHERE {i} = {i}" for i in range(3)]
     with (
-        SqlScorer(databases, max_steps=10**12, timeout_s=30, programs=False) as scorer,
+        SqlScorer(databases, answer="bare", max_steps=10**12, timeout_s=30, programs=False) as scorer,
         _killing(scorer, signal.SIGSEGV),
     ):
-        verdicts = scorer.score_sql(queries, [ONE] * 3)
+        verdicts = scorer.score(queries, [ONE] * 3)
     assert [(v.verdict, v.detail) for v in verdicts] == [("runtime_error", "the worker died of SIGSEGV, twice")] * 3
 
 
@@ -242,25 +244,25 @@ def test_a_worker_short_of_memory_is_replaced_and_its_tasks_tried_again(tmp_path
         connection.execute("create table n(x integer)")
         connection.executemany("insert into n values (?)", [(x,) for x in range(1000, 201_000)])
     truths = [{"db_id": "n", "gold_sql": f"SELECT x + {i} FROM n"} for i in range(16)]
-    with SqlScorer(tmp_path, memory_mib=256, programs=False) as scorer:
-        verdicts = scorer.score_sql(["SELECT 1"] * 16, truths)
+    with SqlScorer(tmp_path, answer="bare", memory_mib=256, programs=False) as scorer:
+        verdicts = scorer.score(["SELECT 1"] * 16, truths)
     assert [v.verdict for v in verdicts] == ["wrong"] * 16, [v.detail for v in verdicts]
 
 
 def test_an_answer_out_of_memory_costs_its_worker_and_no_other_verdict(databases: Path) -> None:
     numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT 9000)"
     wide = f"{numbers} SELECT '{'a' * 90_000}' || x FROM t"
-    with SqlScorer(databases, max_bytes=2**30, memory_mib=256) as scorer:
-        scorer.score_sql(["SELECT 1"], [ONE])
+    with SqlScorer(databases, answer="bare", max_bytes=2**30, memory_mib=256) as scorer:
+        scorer.score(["SELECT 1"], [ONE])
         (first,) = scorer.pool.pids
         queries = ["SELECT 1", wide, "SELECT a FROM t", "SELECT 1.0"]
         golds = [GOLD, GOLD, GOLD, wide]
-        verdicts = scorer.score_sql(queries, [{"db_id": "d", "gold_sql": gold} for gold in golds])
+        verdicts = scorer.score(queries, [{"db_id": "d", "gold_sql": gold} for gold in golds])
         assert [v.verdict for v in verdicts] == ["correct", "out_of_memory", "wrong", "gold_error"]
-        assert scorer.score_sql(["SELECT 1"], [ONE])[0].correct
+        assert scorer.score(["SELECT 1"], [ONE])[0].correct
         (second,) = scorer.pool.pids
         assert second != first
-        scorer.score_sql(["SELECT a FROM t", "SELECT b FROM t"] * 50, [ONE] * 100)
+        scorer.score(["SELECT a FROM t", "SELECT b FROM t"] * 50, [ONE] * 100)
         assert scorer.pool.pids == [second]
 
 
@@ -338,7 +340,7 @@ def test_a_gold_that_takes_any_row_of_a_group_or_any_of_ties_is_order_ambiguous(
     with contextlib.closing(sqlite3.connect(tmp_path / "s/s.sqlite")) as connection, connection:
         connection.execute("CREATE TABLE s (id INTEGER PRIMARY KEY, name TEXT, score INTEGER, grp TEXT)")
         connection.executemany("INSERT INTO s VALUES (?, ?, ?, ?)", GROUPS)
-    with SqlScorer(tmp_path) as examiner:
+    with SqlScorer(tmp_path, answer="bare") as examiner:
         assert examiner.audit([{"db_id": "s", "gold_sql": gold}]) == [("correct", reason)]
 
 
@@ -351,14 +353,14 @@ def test_a_gold_is_examined_under_its_own_comparison(scorer: SqlScorer) -> None:
 @pytest.mark.skipif(not SPIDER.is_dir(), reason=f"no Spider data at {SPIDER}: set DPHRL_TEST_DATA")
 def test_the_audit_of_the_spider_golds() -> None:
     rows = json.loads((SPIDER / "dev.json").read_text())
-    with SqlScorer(SPIDER / "database", workers=2) as scorer:
+    with SqlScorer(SPIDER / "database", answer="bare", workers=2) as scorer:
         audited = scorer.audit([{"db_id": row["db_id"], "gold_sql": row["query"]} for row in rows])
     # Ties under ORDER BY, most of them before a LIMIT; four averages, whose last bits differ; two ties of max().
     assert Counter(audited) == {("correct", None): 548, ("correct", "empty"): 13, ("correct", "order-ambiguous"): 47}
 
 
 def test_a_worker_has_no_network(scorer: SqlScorer) -> None:
-    scorer.score_sql(["SELECT 1"], [ONE])
+    scorer.score(["SELECT 1"], [ONE])
     for pid in scorer.pool.pids:
         interfaces = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
         routes = Path(f"/proc/{pid}/net/route").read_text().splitlines()[1:]
@@ -369,9 +371,9 @@ def test_a_worker_has_no_network(scorer: SqlScorer) -> None:
 
 
 def test_programs_are_left_out_on_request(databases: Path, scorer: SqlScorer) -> None:
-    (with_program,) = scorer.score_sql(["SELECT 1"], [ONE])
-    with SqlScorer(databases, programs=False) as plain:
-        (without,) = plain.score_sql(["SELECT 1"], [ONE])
+    (with_program,) = scorer.score(["SELECT 1"], [ONE])
+    with SqlScorer(databases, answer="bare", programs=False) as plain:
+        (without,) = plain.score(["SELECT 1"], [ONE])
     assert with_program.program_class is not None
     assert without == replace(with_program, program_class=None)
 
@@ -381,19 +383,19 @@ def test_answers_are_the_same_on_any_number_of_workers_and_equal_ones_run_once(d
     truths = [{"db_id": "de"[i % 2], "gold_sql": f"SELECT a FROM t LIMIT {i % 3}"} for i in range(200)]
     results = []
     for workers in (1, 3):
-        with SqlScorer(databases, workers=workers) as scorer:
-            results.append(scorer.score_sql(queries, truths))
-            assert results[-1] == scorer.score_sql(queries, truths)
+        with SqlScorer(databases, answer="bare", workers=workers) as scorer:
+            results.append(scorer.score(queries, truths))
+            assert results[-1] == scorer.score(queries, truths)
     assert results[0] == results[1]
     assert {v.verdict for v in results[0]} == {"correct", "wrong"}
 
 
 def test_nothing_starts_without_work_and_nothing_stays_after_the_end(databases: Path) -> None:
-    with SqlScorer(databases, workers=2) as scorer:
-        assert scorer.score(["no answer here"], [ONE])[0].verdict == "no_answer"
+    with SqlScorer(databases, answer="bare", workers=2) as scorer:
+        assert scorer.score(["-- no answer here"], [ONE])[0].verdict == "no_answer"
         assert scorer.score([], []) == []
         assert scorer.pool.pids == []
-        scorer.score_sql(["SELECT 1"], [ONE])
+        scorer.score(["SELECT 1"], [ONE])
         (pid,) = scorer.pool.pids
     assert scorer.pool.pids == []
     assert not Path(f"/proc/{pid}").exists()
@@ -404,8 +406,8 @@ def test_a_worker_ends_with_its_parent_in_the_middle_of_a_query(databases: Path)
         "import sys, threading, time, os\n"
         f"sys.path.insert(0, {str(Path(dphrl.__file__).parent.parent)!r})\n"
         "from dphrl.scoring import SqlScorer\n"
-        f"scorer = SqlScorer({str(databases)!r}, max_steps=10**12, timeout_s=60)\n"
-        f"work = lambda: scorer.score_sql([{ENDLESS!r}], [{ONE!r}])\n"
+        f"scorer = SqlScorer({str(databases)!r}, answer='bare', max_steps=10**12, timeout_s=60)\n"
+        f"work = lambda: scorer.score([{ENDLESS!r}], [{ONE!r}])\n"
         "threading.Thread(target=work, daemon=True).start()\n"
         "while not scorer.pool.pids: time.sleep(0.01)\n"
         "time.sleep(0.1)\n"

@@ -53,6 +53,12 @@ def scorer(databases: Path) -> Iterator[SqlScorer]:
         yield scorer
 
 
+@pytest.fixture(scope="module")
+def bare(databases: Path) -> Iterator[SqlScorer]:
+    with SqlScorer(databases, answer="bare") as scorer:
+        yield scorer
+
+
 def fence(sql: str) -> str:
     return f"Let me think.\n```sql\n{sql}\n```\n"
 
@@ -256,20 +262,20 @@ def test_verdicts(scorer: SqlScorer, sql: str, verdict: str, reward: float) -> N
         ("SELECT name FROM product ORDER BY price", "SELECT name FROM product", "bird"),
     ],
 )
-def test_wrong_programs_that_comparisons_accept(scorer: SqlScorer, gold: str, answer: str, accepting: str) -> None:
+def test_wrong_programs_that_comparisons_accept(bare: SqlScorer, gold: str, answer: str, accepting: str) -> None:
     """docs/scoring.md has rows of this table."""
     comparisons = ("spider", "bird", "strict")
     truths = [{"db_id": "shop", "gold_sql": gold, "comparison": comparison} for comparison in comparisons]
-    verdicts = zip(comparisons, scorer.score_sql([answer] * 3, truths), strict=True)
+    verdicts = zip(comparisons, bare.score([answer] * 3, truths), strict=True)
     assert [comparison for comparison, verdict in verdicts if verdict.correct] == accepting.split()
 
 
-def test_the_ground_truth_may_name_the_comparison_and_the_file(scorer: SqlScorer) -> None:
+def test_the_ground_truth_may_name_the_comparison_and_the_file(bare: SqlScorer) -> None:
     truths = [
         {"db_id": "shop/shop.sqlite", "gold_sql": "SELECT price FROM product", "comparison": c}
         for c in ("bird", "spider")
     ]
-    verdicts = scorer.score_sql(["SELECT DISTINCT price FROM product"] * 2, truths)
+    verdicts = bare.score(["SELECT DISTINCT price FROM product"] * 2, truths)
     assert [v.verdict for v in verdicts] == ["correct", "wrong"]
 
 
@@ -305,9 +311,9 @@ def test_no_answer_bad_gold_and_undecodable_text(scorer: SqlScorer) -> None:
     assert text.correct
 
 
-def test_classes_count_answers_and_programs(scorer: SqlScorer) -> None:
+def test_classes_count_answers_and_programs(bare: SqlScorer) -> None:
     queries = [GOLD, GOLD.lower(), "SELECT price, name FROM product WHERE price > 4", "SELECT 1", "SELECT 1 WHERE 0"]
-    verdicts = scorer.score_sql(queries, [{"db_id": "shop", "gold_sql": GOLD}] * len(queries))
+    verdicts = bare.score(queries, [{"db_id": "shop", "gold_sql": GOLD}] * len(queries))
     assert len({v.answer_class for v in verdicts[:3]}) == 1
     assert verdicts[3].answer_class != verdicts[0].answer_class
     assert verdicts[4].answer_class == EMPTY_ANSWER
@@ -337,10 +343,10 @@ READING = {
 
 
 @pytest.mark.parametrize(("sql", "reads"), [(sql, reads) for reads, queries in READING.items() for sql in queries])
-def test_a_verdict_says_whether_the_answer_read_a_table(scorer: SqlScorer, sql: str, reads: bool) -> None:
+def test_a_verdict_says_whether_the_answer_read_a_table(bare: SqlScorer, sql: str, reads: bool) -> None:
     """Also of an answer that is the gold, and of one whose text was run before."""
     truths = [{"db_id": "shop", "gold_sql": gold} for gold in ("SELECT 0.5", sql, "SELECT 0.25")]
-    verdicts = [*scorer.score_sql([sql] * 3, truths), *scorer.score_sql([sql], truths[:1])]
+    verdicts = [*bare.score([sql] * 3, truths), *bare.score([sql], truths[:1])]
     assert [(v.correct, v.reads_table) for v in verdicts] == [(right, reads) for right in (False, True, False, False)]
 
 
@@ -361,8 +367,8 @@ def test_a_class_never_costs_a_verdict(databases: Path) -> None:
     queries = [*golds, "SELECT nam FROM product", "SELECT name FROM product LIMIT 'x'", GOLD]
     truths = [{"db_id": "shop", "gold_sql": gold, "comparison": "strict"} for gold in [*golds, GOLD, GOLD, GOLD]]
     started = time.monotonic()
-    with SqlScorer(databases, timeout_s=2) as scorer:
-        verdicts = scorer.score_sql(queries, truths)
+    with SqlScorer(databases, answer="bare", timeout_s=2) as scorer:
+        verdicts = scorer.score(queries, truths)
         audited = scorer.audit(truths[:3])
     assert time.monotonic() - started < 20
     assert [v.verdict for v in verdicts] == ["correct"] * 3 + ["runtime_error"] * 2 + ["correct"]
@@ -377,13 +383,13 @@ def test_a_database_with_changes_that_are_not_in_its_file_is_named(tmp_path: Pat
     writer = sqlite3.connect(path)
     writer.executescript("pragma journal_mode = wal; create table t(a); insert into t values (1), (2);")
     truth = {"db_id": "w", "gold_sql": "SELECT count(*) FROM t"}
-    with SqlScorer(tmp_path) as scorer:
+    with SqlScorer(tmp_path, answer="bare") as scorer:
         with pytest.raises(
             InfrastructureError, match=r"w\.sqlite-wal has changes that .* PRAGMA wal_checkpoint\(TRUNCATE\)"
         ):
-            scorer.score_sql(["SELECT 2"], [truth])
+            scorer.score(["SELECT 2"], [truth])
         assert writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
-        assert scorer.score_sql(["SELECT 2"], [truth])[0].correct
+        assert scorer.score(["SELECT 2"], [truth])[0].correct
     writer.close()
 
 
@@ -392,8 +398,8 @@ def test_a_folder_whose_name_is_not_utf8_is_no_fault_of_golds(tmp_path: Path) ->
     (folder / "d").mkdir(parents=True)
     with sqlite3.connect(os.fsencode(folder / "d" / "d.sqlite")) as connection:
         connection.executescript("create table t(a); insert into t values (7);")
-    with SqlScorer(folder) as scorer:
-        found = scorer.score_sql(["SELECT 7"], [{"db_id": "d", "gold_sql": "SELECT a FROM t"}])
+    with SqlScorer(folder, answer="bare") as scorer:
+        found = scorer.score(["SELECT 7"], [{"db_id": "d", "gold_sql": "SELECT a FROM t"}])
     assert [v.verdict for v in found] == ["correct"], found
 
 
@@ -423,9 +429,9 @@ def test_the_factory_and_the_defaults_of_the_paper(databases: Path) -> None:
         make_scorer("poetry", {})
 
 
-def test_verdicts_as_a_table(scorer: SqlScorer) -> None:
+def test_verdicts_as_a_table(bare: SqlScorer) -> None:
     assert VERDICTS == DECLARED
-    verdicts = scorer.score_sql(["SELECT '\ud800'", GOLD], [{"db_id": "shop", "gold_sql": GOLD}] * 2)
+    verdicts = bare.score(["SELECT '\ud800'", GOLD], [{"db_id": "shop", "gold_sql": GOLD}] * 2)
     keys = pl.DataFrame({"prompt_id": ["p", "p"], "sample_index": [-1, 0]})
     frame = verdict_frame(keys, verdicts)
     assert SCHEMAS["verdicts"].conform(frame, "test").equals(frame)

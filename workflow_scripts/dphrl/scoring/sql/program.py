@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from dphrl.config.scorers import Comparison, SqlAnswer, SqlRepair
+from dphrl.config.scorers import SqlAnswer
 from dphrl.scoring.verdict import digest
 
 _MOD: Final = re.compile(r"\bmod\s*\(", re.IGNORECASE)
@@ -43,11 +43,6 @@ def normalise_sql(sql: str) -> str:
     """The repairs that the Spider evaluation and the reward of DPH-RL make before they execute a query."""
     sql = sql.replace("> =", ">=").replace("< =", "<=").replace("! =", "!=")
     return _CURRENT_YEAR.sub("2020", sql)
-
-
-def is_repaired(repair: SqlRepair, comparison: Comparison) -> bool:
-    """Whether `normalise_sql` is applied to the answer and the gold: BIRD's evaluator executes queries unchanged."""
-    return repair == "always" or (repair == "auto" and comparison != "bird")
 
 
 def is_select(sql: str) -> bool:
