@@ -1,7 +1,8 @@
 """The SQL scorer: responses in, verdicts out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
@@ -15,8 +16,6 @@ from dphrl.scoring.workers.pool import Pool, PooledScorer
 
 # A million tokens, say. Extraction takes time and memory in this process, which is without limits.
 MAX_RESPONSE: Final = 4_000_000
-_BATCH: Final = 64
-_LARGEST_BATCH: Final = 128
 
 
 class SqlScorer(PooledScorer):
@@ -119,24 +118,9 @@ class SqlScorer(PooledScorer):
         repair = self._repair == "always" or (self._repair == "auto" and comparison != "bird")
         return _Query(_database(self._databases, db_id), gold, comparison, repair, sql)
 
-    def _batches(self, tasks: list[Message]) -> Iterator[list[Message]]:
-        """Tasks in the order of database and gold, so that a worker opens one and executes the other once."""
-        groups: dict[tuple[str, str], list[Message]] = {}
-        for task in tasks:
-            groups.setdefault((task["database"], task["gold"]), []).append(task)
-        size = max(1, min(_BATCH, len(tasks) // (4 * len(self.pool))))
-        batch: list[Message] = []
-        for (database, _), group in sorted(groups.items(), key=lambda item: item[0][0]):
-            if batch and (len(batch) >= size or batch[-1]["database"] != database):
-                yield batch
-                batch = []
-            for task in group:
-                if len(batch) >= _LARGEST_BATCH:
-                    yield batch
-                    batch = []
-                batch.append(task)
-        if batch:
-            yield batch
+    def _batches(self, tasks: list[Message]) -> Iterable[Sequence[Message]]:
+        # A worker then opens a database once and keeps the result of a gold for its answers.
+        return super()._batches(sorted(tasks, key=itemgetter("database", "gold")))
 
 
 class _Query(NamedTuple):
