@@ -331,20 +331,14 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scorer(databases: Path) -> Iterator[SqlScorer]:
-    before = contents(databases)
     with SqlScorer(databases, timeout_s=TIMEOUT_S, **LIMITS) as scorer:
         yield scorer
-    assert contents(databases) == before
 
 
 @pytest.fixture(scope="module")
 def fenced(databases: Path) -> Iterator[SqlScorer]:
     with SqlScorer(databases) as scorer:
         yield scorer
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def state(folder: Path) -> list[tuple[str, int, int]]:
@@ -404,6 +398,7 @@ MEGABYTES = {
     "openings that do not end": ("```sql " * 400_000 + FENCED, "correct"),
     "backticks": ("`" * 3_000_000 + "sql\nSELECT a FROM t\n```", "correct"),
     "placeholders": ("```sql\n-- Your SQL query\n```" * 100_000 + FENCED, "correct"),
+    "openings of placeholders": ("```sql\n\t -- Your " * 150_000 + FENCED, "correct"),
     "line ends": ("\r\n" * 1_500_000 + FENCED, "correct"),
     "unclosed at the end": (FENCED + "```sql\n" + "SELECT " * 500_000, "correct"),
     "NUL and surrogates": ("\x00\ud800" * 1_000_000 + FENCED, "correct"),
@@ -412,8 +407,8 @@ MEGABYTES = {
     "comments in the block": ("```sql\n" + "/**/" * 900_000 + "SELECT a FROM t\n```", "too_large"),
     "an open comment": ("```sql\n/*" + "*" * 3_000_000 + "\n```", "too_large"),
     "a long query": ("```sql\nSELECT a FROM t WHERE a " + "> = 0 AND a " * 300_000 + "\n```", "too_large"),
+    "comment lines only": ("```sql\n" + "--\n" * 1_000_000 + "```", "no_answer"),
     "years": ("```sql\nSELECT " + "YEAR ( CURDATE ( " * 200_000 + "\n```", "too_large"),
-    "far over the limit": ("/**/" * 5_000_000, "too_large"),
 }
 
 
@@ -439,12 +434,6 @@ def test_an_odd_name_opens_no_other_file_and_is_named(scorer: SqlScorer, databas
     assert repr(name) in str(raised.value)
     assert state(databases) == before
     assert scorer.score(["SELECT a FROM t"], [TRUTH])[0].correct
-
-
-@pytest.mark.parametrize("name", [None, 7, ["d"]])
-def test_a_name_that_is_no_text_is_an_error_of_the_data(scorer: SqlScorer, name: object) -> None:
-    with pytest.raises(ValueError, match="ground truth 0: expected strings under db_id and gold_sql"):
-        scorer.score(["SELECT a FROM t"], [{**TRUTH, "db_id": name}])
 
 
 def test_a_whole_group_of_hostile_statements_on_two_workers_changes_no_other_verdict(databases: Path) -> None:
