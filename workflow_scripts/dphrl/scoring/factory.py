@@ -57,10 +57,8 @@ class CustomScorer(Scorer):
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
         """For each gold answer the verdict on its `response_to`, and `unrunnable` where that is not `correct`."""
         responses = [self.response_to(truth) for truth in ground_truths]
-        asked = [(text, truth) for text, truth in zip(responses, ground_truths, strict=True) if text is not None]
-        verdicts = iter(checked_score(self, [text for text, _ in asked], [truth for _, truth in asked]))
-        names = ["correct" if text is None else next(verdicts).verdict for text in responses]
-        return [(verdict, None if verdict == "correct" else "unrunnable") for verdict in names]
+        verdicts = checked_score(self, responses, ground_truths, without=Verdict("correct", True, 1.0))
+        return [(verdict.verdict, None if verdict.correct else "unrunnable") for verdict in verdicts]
 
     def close(self) -> None:
         """Release the scorer's resources."""

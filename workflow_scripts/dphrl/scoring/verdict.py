@@ -66,13 +66,15 @@ class Scorer(Protocol):
 
 
 def checked_score(
-    scorer: Scorer, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]
+    scorer: Scorer, texts: Sequence[str | None], ground_truths: Sequence[Mapping[str, Any]], without: Verdict
 ) -> list[Verdict]:
-    """The scorer's verdicts; a custom scorer may return anything.
+    """The scorer's verdicts on the texts, and the verdict `without` in place of each text that is None.
 
-    Raises `TypeError` or `ValueError`, which name its file, unless there is one `Verdict` for each response.
+    A custom scorer may return anything: raises `TypeError` or `ValueError`, which name its file, unless that is one
+    `Verdict` for each response.
     """
-    returned: Any = scorer.score(responses, ground_truths)
+    pairs = [(text, truth) for text, truth in zip(texts, ground_truths, strict=True) if text is not None]
+    returned: Any = scorer.score([text for text, _ in pairs], [truth for _, truth in pairs])
     where = f"{inspect.getsourcefile(type(scorer).score)}: {type(scorer).__name__}.score"
     expected = "expected one Verdict for each response, in their order"
     if not isinstance(returned, Iterable):
@@ -85,19 +87,20 @@ def checked_score(
             raise TypeError(f"{where} returned {shown}: {expected}, for instance {example}")
         if verdict.verdict not in VERDICTS:
             raise ValueError(f"{where} returned the verdict {verdict.verdict!r}: expected {', '.join(VERDICTS)}")
-        texts = (verdict.extracted, verdict.answer_class, verdict.program_class, verdict.detail)
+        notes = (verdict.extracted, verdict.answer_class, verdict.program_class, verdict.detail)
         # NumPy's bool too; a worker process does not import it.
         typed = type(verdict.correct).__name__ in ("bool", "bool_") and isinstance(verdict.reward, Real)
         consistent = bool(verdict.correct) == (verdict.verdict == "correct")
-        texts_or_none = all(isinstance(text, str | None) for text in texts)
-        if not (typed and consistent and 0.0 <= verdict.reward <= 1.0 and texts_or_none):
+        written = all(isinstance(note, str | None) for note in notes)
+        if not (typed and consistent and written and 0.0 <= verdict.reward <= 1.0):
             raise ValueError(
                 f"{where} returned {verdict!r:.300} for response {index}: expected correct=True with the verdict"
                 " 'correct' and correct=False with any other, a reward from 0 to 1, and texts"
             )
-    if len(verdicts) != len(responses):
-        raise ValueError(f"{where} returned {len(verdicts)} verdicts for {len(responses)} responses: {expected}")
-    return verdicts
+    if len(verdicts) != len(pairs):
+        raise ValueError(f"{where} returned {len(verdicts)} verdicts for {len(pairs)} responses: {expected}")
+    rest = iter(verdicts)
+    return [without if text is None else next(rest) for text in texts]
 
 
 STILL_THINKING: Final = Verdict("no_answer", False, 0.0, detail="still thinking at the limit")
@@ -117,9 +120,7 @@ def score_answers(
         opened: for each response, whether its prompt ends inside of a thought.
     """
     answers = [answer_part(text, thoughts, inside) for text, inside in zip(responses, opened, strict=True)]
-    asked = [(text, truth) for text, truth in zip(answers, ground_truths, strict=True) if text is not None]
-    verdicts = iter(checked_score(scorer, [text for text, _ in asked], [truth for _, truth in asked]))
-    return [STILL_THINKING if text is None else next(verdicts) for text in answers]
+    return checked_score(scorer, answers, ground_truths, without=STILL_THINKING)
 
 
 def check_option(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -37,10 +37,10 @@ def score_rollouts(
         thoughts: `scoring.thoughts`.
     """
     truths = dict(gold.select("prompt_id", "ground_truth").iter_rows())
-    wanted = [json.loads(truths[prompt_id]) for prompt_id in rollouts["prompt_id"]]
+    ground_truths = [json.loads(truths[prompt_id]) for prompt_id in rollouts["prompt_id"]]
     inside = dict(prompts.select("prompt_id", "thought_open").iter_rows())
     opened = [inside[prompt_id] for prompt_id in rollouts["prompt_id"]]
-    return verdict_frame(rollouts, score_answers(scorer, thoughts, rollouts["text"].to_list(), wanted, opened))
+    return verdict_frame(rollouts, score_answers(scorer, thoughts, rollouts["text"].to_list(), ground_truths, opened))
 
 
 def correct(verdicts: pl.LazyFrame) -> str:

@@ -114,8 +114,8 @@ def _differs_in_sqlite(tree: Any, sql: str, tokens: Sequence[Any]) -> bool:
         return True
     # In SQLite IN, LIKE, IS and BETWEEN bind as = does, from the left, and < binds tighter than both.
     ranges = (exp.Between, exp.In, exp.Is, exp.Like, exp.Glob, exp.Escape, exp.RegexpLike)
-    compared = (*ranges[:-2], exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-    for node in tree.find_all(*compared):
+    operators = (*ranges[:-2], exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+    for node in tree.find_all(*operators):
         for name in ("this", "expression", "low", "high"):
             operand = node.args.get(name)
             while isinstance(operand, exp.Not):
