@@ -239,7 +239,7 @@ class PooledScorer(Scorer):
     ) -> list[Verdict]:
         """The verdicts of `judge` on each index, response and ground truth; workers judge where it returns a task."""
         if len(responses) != len(truths):
-            raise ValueError(f"{len(responses)} responses but {len(truths)} ground truths: expected as many")
+            raise ValueError(f"{len(responses)} answers but {len(truths)} ground truths: expected as many")
         judged = list(map(judge, range(len(responses)), responses, truths))
         replies = self._replies(judgement for judgement in judged if not isinstance(judgement, Verdict))
         return [
