@@ -80,9 +80,9 @@ def equal_in_some_order(gold: list[Row], answer: list[Row], ordered: bool) -> bo
 
 def warm(databases: Path, rows: Rows, programs: bool) -> SqlScorer:
     """A scorer whose two workers have started."""
-    scorer = SqlScorer(databases, workers=2, programs=programs)
+    scorer = SqlScorer(databases, workers=2, answer="bare", programs=programs)
     names = sorted({row["db_id"] for row in rows})
-    scorer.score_sql(["SELECT 1"] * len(names), [{"db_id": name, "gold_sql": "SELECT 1"} for name in names])
+    scorer.score(["SELECT 1"] * len(names), [{"db_id": name, "gold_sql": "SELECT 1"} for name in names])
     assert len(scorer.pool.pids) == len(scorer.pool)
     return scorer
 
@@ -102,7 +102,7 @@ def print_sql(data: Path, repeats: int) -> None:
         seconds[name].append(time.perf_counter() - start)
 
     def correct(scorer: SqlScorer) -> int:
-        return sum(verdict.correct for verdict in scorer.score_sql([row["pred_sql"] for row in rows], rows))
+        return sum(verdict.correct for verdict in scorer.score([row["pred_sql"] for row in rows], rows))
 
     for _ in range(repeats):
         timed("official", lambda: official(rows, databases))

@@ -78,7 +78,7 @@ def fuzz(random: Random, unfinished: Unfinished) -> Counter[str]:
         with sqlite3.connect(Path(folder) / "d" / "d.sqlite") as connection:
             connection.executescript(SCHEMA)
         connection.close()
-        with SqlScorer(folder, workers=2, partial="columns", **LIMITS) as scorer:
+        with SqlScorer(folder, workers=2, answer="bare", partial="columns", **LIMITS) as scorer:
             while unfinished():
                 queries = [mutated(random) for _ in range(BATCH)]
                 for query in queries:
@@ -160,7 +160,7 @@ def score(random: Random, scorer: SqlScorer, queries: Sequence[str]) -> Counter[
     case = f"comparison {comparison}, gold {gold!r}, answers {[answers[index] for index in order]!r}"
     started = time.monotonic()
     try:
-        verdicts = scorer.score_sql([answers[index] for index in order], [truth] * len(answers))
+        verdicts = scorer.score([answers[index] for index in order], [truth] * len(answers))
     except Exception as error:
         raise AssertionError(f"{error!r}: {case}") from error
     by_answer = dict(zip(order, verdicts, strict=True))

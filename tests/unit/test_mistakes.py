@@ -121,7 +121,8 @@ class Mine(CustomScorer):
         ("[right] * (len(responses) - 1)", ValueError, "returned 1 verdicts for 2 responses"),
         ("[True, False]", TypeError, r"returned True \(bool\) for response 0"),
         ("[Verdict('right', False, 0.0)] * 2", ValueError, "returned the verdict 'right'"),
-        ("[Verdict('wrong', False, float('nan'))] * 2", ValueError, "for response 0: expected correct as True"),
+        ("[Verdict('wrong', False, float('nan'))] * 2", ValueError, "for response 0: expected correct=True"),
+        ("[Verdict('wrong', True, 0.0)] * 2", ValueError, "correct=False with any other"),
         ("[g['lst'] for g in ground_truths]", KeyError, "lst"),
     ],
 )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from dphrl.scoring.sql.sandbox import MAX_LENGTH
 from dphrl.scoring.verdict import InfrastructureError
 
 TIMEOUT_S = 0.5
+LIMITS: dict[str, Any] = {"answer": "bare", "max_steps": 2_000_000, "max_rows": 5000, "max_bytes": 2**20}
 TRUTH = {"db_id": "d", "gold_sql": "SELECT a FROM t"}
 
 COUNT = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
@@ -329,15 +331,14 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scorer(databases: Path) -> Iterator[SqlScorer]:
-    before = contents(databases)
-    limits = {"max_steps": 2_000_000, "max_rows": 5000, "max_bytes": 2**20}
-    with SqlScorer(databases, timeout_s=TIMEOUT_S, **limits) as scorer:
+    with SqlScorer(databases, timeout_s=TIMEOUT_S, **LIMITS) as scorer:
         yield scorer
-    assert contents(databases) == before
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+@pytest.fixture(scope="module")
+def fenced(databases: Path) -> Iterator[SqlScorer]:
+    with SqlScorer(databases) as scorer:
+        yield scorer
 
 
 def state(folder: Path) -> list[tuple[str, int, int]]:
@@ -361,9 +362,9 @@ def test_a_hostile_statement_gets_its_verdict_in_time_and_leaves_no_trace(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = state(databases)
-    scorer.score_sql(["SELECT 1"], [TRUTH])
+    scorer.score(["SELECT 1"], [TRUTH])
     start = time.monotonic()
-    found, after = scorer.score_sql([sql, "SELECT a FROM t WHERE a"], [TRUTH, TRUTH])
+    found, after = scorer.score([sql, "SELECT a FROM t WHERE a"], [TRUTH, TRUTH])
     seconds = time.monotonic() - start
     assert (found.verdict, found.reward) == (verdict, 0.0), found.detail
     assert after.correct
@@ -376,8 +377,8 @@ def test_a_hostile_statement_gets_its_verdict_in_time_and_leaves_no_trace(
 
 @pytest.mark.parametrize("sql", OUT_OF_MEMORY, ids=range(len(OUT_OF_MEMORY)))
 def test_a_memory_bomb_under_the_default_limits_is_out_of_memory(databases: Path, sql: str) -> None:
-    with SqlScorer(databases) as scorer, ThreadPoolExecutor() as executor:
-        scored = executor.submit(scorer.score_sql, [sql, "SELECT a FROM t"], [TRUTH, TRUTH])
+    with SqlScorer(databases, answer="bare") as scorer, ThreadPoolExecutor() as executor:
+        scored = executor.submit(scorer.score, [sql, "SELECT a FROM t"], [TRUTH, TRUTH])
         peak = 0
         while not scored.done():
             # The workers of such an answer are replaced, so they are watched while they live.
@@ -397,6 +398,7 @@ MEGABYTES = {
     "openings that do not end": ("```sql " * 400_000 + FENCED, "correct"),
     "backticks": ("`" * 3_000_000 + "sql\nSELECT a FROM t\n```", "correct"),
     "placeholders": ("```sql\n-- Your SQL query\n```" * 100_000 + FENCED, "correct"),
+    "openings of placeholders": ("```sql\n\t -- Your " * 150_000 + FENCED, "correct"),
     "line ends": ("\r\n" * 1_500_000 + FENCED, "correct"),
     "unclosed at the end": (FENCED + "```sql\n" + "SELECT " * 500_000, "correct"),
     "NUL and surrogates": ("\x00\ud800" * 1_000_000 + FENCED, "correct"),
@@ -405,16 +407,16 @@ MEGABYTES = {
     "comments in the block": ("```sql\n" + "/**/" * 900_000 + "SELECT a FROM t\n```", "too_large"),
     "an open comment": ("```sql\n/*" + "*" * 3_000_000 + "\n```", "too_large"),
     "a long query": ("```sql\nSELECT a FROM t WHERE a " + "> = 0 AND a " * 300_000 + "\n```", "too_large"),
+    "comment lines only": ("```sql\n" + "--\n" * 1_000_000 + "```", "no_answer"),
     "years": ("```sql\nSELECT " + "YEAR ( CURDATE ( " * 200_000 + "\n```", "too_large"),
-    "far over the limit": ("/**/" * 5_000_000, "too_large"),
 }
 
 
 @pytest.mark.parametrize(("response", "verdict"), MEGABYTES.values(), ids=MEGABYTES)
-def test_a_response_of_megabytes_is_judged_in_seconds(scorer: SqlScorer, response: str, verdict: str) -> None:
-    scorer.score_sql(["SELECT 1"], [TRUTH])
+def test_a_response_of_megabytes_is_judged_in_seconds(fenced: SqlScorer, response: str, verdict: str) -> None:
+    fenced.score([FENCED], [TRUTH])
     started = time.process_time()
-    (found,) = scorer.score([response], [TRUTH])
+    (found,) = fenced.score([response], [TRUTH])
     assert found.verdict == verdict, found.detail
     assert time.process_time() - started < 2
     assert found.extracted is None or len(found.extracted) <= MAX_LENGTH
@@ -428,23 +430,17 @@ ODD_NAMES += ["d/d.sqlite?mode=rwc", "d%2f..", "file:d/d.sqlite", ":memory:", "~
 def test_an_odd_name_opens_no_other_file_and_is_named(scorer: SqlScorer, databases: Path, name: str) -> None:
     before = state(databases)
     with pytest.raises((ValueError, InfrastructureError), match=r"expected a name inside|is missing") as raised:
-        scorer.score_sql(["SELECT a FROM t"], [{**TRUTH, "db_id": name}])
+        scorer.score(["SELECT a FROM t"], [{**TRUTH, "db_id": name}])
     assert repr(name) in str(raised.value)
     assert state(databases) == before
-    assert scorer.score_sql(["SELECT a FROM t"], [TRUTH])[0].correct
+    assert scorer.score(["SELECT a FROM t"], [TRUTH])[0].correct
 
 
-@pytest.mark.parametrize("name", [None, 7, ["d"]])
-def test_a_name_that_is_no_text_is_an_error_of_the_data(scorer: SqlScorer, name: object) -> None:
-    with pytest.raises(ValueError, match="ground truth 0: expected strings under db_id and gold_sql"):
-        scorer.score_sql(["SELECT a FROM t"], [{**TRUTH, "db_id": name}])
-
-
-def test_a_whole_group_of_hostile_statements_on_two_workers_changes_no_other_verdict(
-    databases: Path,
-) -> None:
+def test_a_whole_group_of_hostile_statements_on_two_workers_changes_no_other_verdict(databases: Path) -> None:
     quick = [sql for sql, verdict in CORPUS if verdict != "timeout"]
-    with SqlScorer(databases, workers=2, timeout_s=5, max_steps=2_000_000, max_rows=5000, max_bytes=2**20) as pair:
-        verdicts = pair.score_sql(quick + ["SELECT a FROM t"] * 3, [TRUTH] * (len(quick) + 3))
+    with SqlScorer(
+        databases, answer="bare", workers=2, timeout_s=5, max_steps=2_000_000, max_rows=5000, max_bytes=2**20
+    ) as pair:
+        verdicts = pair.score(quick + ["SELECT a FROM t"] * 3, [TRUTH] * (len(quick) + 3))
     assert [v.verdict for v in verdicts[:-3]] == [verdict for _, verdict in CORPUS if verdict != "timeout"]
     assert all(v.correct for v in verdicts[-3:])

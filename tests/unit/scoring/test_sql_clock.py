@@ -79,6 +79,6 @@ def test_a_view_calls_no_function_that_a_query_may_not_call(
 def test_local_time_is_that_of_no_machine(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     truth = {"db_id": "d", "gold_sql": f"SELECT '{NEW_YEAR} 00:00:00'"}
-    with SqlScorer(database.parent.parent, workers=1) as scorer:
-        (verdict,) = scorer.score_sql(["SELECT datetime('now', 'localtime')"], [truth])
+    with SqlScorer(database.parent.parent, answer="bare") as scorer:
+        (verdict,) = scorer.score(["SELECT datetime('now', 'localtime')"], [truth])
     assert verdict.correct

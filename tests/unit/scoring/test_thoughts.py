@@ -9,9 +9,7 @@ import pytest
 from dphrl.config.scorers import THOUGHTS
 from dphrl.data.thoughts import answer_part
 from dphrl.scoring.factory import CustomScorer
-from dphrl.scoring.math.scorer import MathScorer
-from dphrl.scoring.sql.program import extract_sql
-from dphrl.scoring.verdict import Verdict, score_answers
+from dphrl.scoring.verdict import Verdict
 from dphrl.scoring.verdict_tables import score_rollouts
 
 
@@ -66,14 +64,3 @@ def test_a_scorer_sees_answers_only_and_an_open_thought_is_none() -> None:
     verdicts = score_rollouts(rollouts, gold, prompts, Reader(), THOUGHTS)
     assert verdicts["verdict"].to_list() == ["correct", "correct", "correct", "no_answer"]
     assert verdicts["detail"].to_list()[3] == "still thinking at the limit"
-
-
-def test_boxes_and_queries_of_thoughts_are_no_answers() -> None:
-    truth = {"answer": "5"}
-    responses = [r"<think>maybe \boxed{5}, wait", r"<think>\boxed{5}</think> \boxed{6}", r"<think>6</think>\boxed{5}"]
-    with MathScorer() as scorer:
-        verdicts = score_answers(scorer, THOUGHTS, responses, [truth] * 3, [False] * 3)
-    assert [verdict.verdict for verdict in verdicts] == ["no_answer", "wrong", "correct"]
-    thought = answer_part("<think>```sql\nSELECT 1\n```</think> I cannot.", THOUGHTS, False)
-    assert thought is not None
-    assert extract_sql(thought, "fenced") is None

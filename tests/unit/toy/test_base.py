@@ -80,15 +80,10 @@ def test_the_folder_is_an_ordinary_hugging_face_model(world: Path, base: Path) -
     assert model.generate(torch.tensor([ids]), max_new_tokens=4, do_sample=False).shape[1] > len(ids)
 
 
-@pytest.mark.parametrize(
-    ("response", "message"),
-    [("SELECT 'é'", "line 1: a character that its tokenizer does not know"), ("9" * 300, "line 1: .* at most 256")],
-)
-def test_a_row_that_cannot_be_learnt_is_named(world: Path, tmp_path: Path, response: str, message: str) -> None:
+def test_a_row_that_is_too_long_is_named(world: Path, tmp_path: Path) -> None:
     (tmp_path / "tokenizer").symlink_to(world / "tokenizer")
-    row = json.dumps({"prompt": "Q: ", "response": response})
-    (tmp_path / "corpus.jsonl").write_text(row + "\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"prompt": "Q: ", "response": "9" * 300}) + "\n")
+    with pytest.raises(ValueError, match=r"line 1: .* at most 256"):
         toy_start(tmp_path, TINY)
 
 

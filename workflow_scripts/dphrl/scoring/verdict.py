@@ -1,13 +1,15 @@
 """The verdict on one answer, and the interface of the scorers that give it."""
 
 import hashlib
+import inspect
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final, Protocol, Self
 
 from dphrl.data.thoughts import answer_part
-from dphrl.scoring.workers.messages import Message
+from dphrl.store.verdicts import VERDICTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,6 @@ class Verdict:
     program_class: str | None = None
     detail: str | None = None
     reads_table: bool | None = None
-
-    def __post_init__(self) -> None:
-        if bool(self.correct) != (self.verdict == "correct"):
-            raise ValueError(
-                f"Verdict({self.verdict!r}, correct={self.correct}): expected correct=True with the verdict 'correct' "
-                "and with no other; change the scorer that returns it"
-            )
 
 
 class InfrastructureError(RuntimeError):
@@ -70,6 +65,44 @@ class Scorer(Protocol):
         self.close()
 
 
+def checked_score(
+    scorer: Scorer, texts: Sequence[str | None], ground_truths: Sequence[Mapping[str, Any]], without: Verdict
+) -> list[Verdict]:
+    """The scorer's verdicts on the texts, and the verdict `without` in place of each text that is None.
+
+    A custom scorer may return anything: raises `TypeError` or `ValueError`, which name its file, unless that is one
+    `Verdict` for each response.
+    """
+    pairs = [(text, truth) for text, truth in zip(texts, ground_truths, strict=True) if text is not None]
+    returned: Any = scorer.score([text for text, _ in pairs], [truth for _, truth in pairs])
+    where = f"{inspect.getsourcefile(type(scorer).score)}: {type(scorer).__name__}.score"
+    expected = "expected one Verdict for each response, in their order"
+    if not isinstance(returned, Iterable):
+        raise TypeError(f"{where} returned {returned!r:.60}: {expected}")
+    verdicts: list[Any] = list(returned)
+    for index, verdict in enumerate(verdicts):
+        if not isinstance(verdict, Verdict):
+            shown = f"{verdict!r:.60} ({type(verdict).__name__}) for response {index}"
+            example = "Verdict('correct', True, 1.0) or Verdict('wrong', False, 0.0)"
+            raise TypeError(f"{where} returned {shown}: {expected}, for instance {example}")
+        if verdict.verdict not in VERDICTS:
+            raise ValueError(f"{where} returned the verdict {verdict.verdict!r}: expected {', '.join(VERDICTS)}")
+        notes = (verdict.extracted, verdict.answer_class, verdict.program_class, verdict.detail)
+        # NumPy's bool too; a worker process does not import it.
+        typed = type(verdict.correct).__name__ in ("bool", "bool_") and isinstance(verdict.reward, Real)
+        consistent = bool(verdict.correct) == (verdict.verdict == "correct")
+        written = all(isinstance(note, str | None) for note in notes)
+        if not (typed and consistent and written and 0.0 <= verdict.reward <= 1.0):
+            raise ValueError(
+                f"{where} returned {verdict!r:.300} for response {index}: expected correct=True with the verdict"
+                " 'correct' and correct=False with any other, a reward from 0 to 1, and texts"
+            )
+    if len(verdicts) != len(pairs):
+        raise ValueError(f"{where} returned {len(verdicts)} verdicts for {len(pairs)} responses: {expected}")
+    rest = iter(verdicts)
+    return [without if text is None else next(rest) for text in texts]
+
+
 STILL_THINKING: Final = Verdict("no_answer", False, 0.0, detail="still thinking at the limit")
 
 
@@ -87,19 +120,7 @@ def score_answers(
         opened: for each response, whether its prompt ends inside of a thought.
     """
     answers = [answer_part(text, thoughts, inside) for text, inside in zip(responses, opened, strict=True)]
-    asked = [(text, truth) for text, truth in zip(answers, ground_truths, strict=True) if text is not None]
-    verdicts = iter(scorer.score([text for text, _ in asked], [truth for _, truth in asked]))
-    return [STILL_THINKING if text is None else next(verdicts) for text in answers]
-
-
-class Task(Hashable, Protocol):
-    """An answer that a worker must judge; equal tasks run once."""
-
-    def message(self) -> Message:
-        """The message for the worker, without the id."""
-
-    def verdict(self, reply: Message) -> Verdict:
-        """The verdict that the worker's reply means."""
+    return checked_score(scorer, answers, ground_truths, without=STILL_THINKING)
 
 
 def check_option(name: str, value: object, allowed: tuple[str, ...]) -> None:

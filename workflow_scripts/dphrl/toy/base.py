@@ -16,7 +16,7 @@ LONGEST_SEQUENCE = 256
 def toy_start(world: Path, config: ToyConfig) -> Start:
     """A new model for a world written by `build_world`, and the rows of the world's corpus.
 
-    Raises `ValueError` for a corpus row that is too long or that the tokenizer cannot write.
+    Raises `ValueError` for a corpus row that is too long.
     """
     tokenizer = AutoTokenizer.from_pretrained(world / "tokenizer")
     return Start(_new_model(config, tokenizer), tokenizer, _corpus_rows(world / "corpus.jsonl", tokenizer))
@@ -25,7 +25,7 @@ def toy_start(world: Path, config: ToyConfig) -> Start:
 def _corpus_rows(corpus: Path, tokenizer: PreTrainedTokenizerBase) -> list[Row]:
     """The corpus as token ids; prompt and response are encoded separately, as in sampling.
 
-    Raises `ValueError` naming the file and line for a row that is too long or that holds an unknown character.
+    Raises `ValueError` naming the file and line for a row that is too long.
     """
     lines = [json.loads(line) for line in corpus.read_text(encoding="utf-8").splitlines()]
     prompts = tokenizer([row["prompt"] for row in lines])["input_ids"]
@@ -35,10 +35,6 @@ def _corpus_rows(corpus: Path, tokenizer: PreTrainedTokenizerBase) -> list[Row]:
         row = Row(prompt, [*response, tokenizer.eos_token_id])
         if row.length > LONGEST_SEQUENCE:
             raise ValueError(f"{corpus}, line {line}: {row.length} tokens, at most {LONGEST_SEQUENCE} expected")
-        if tokenizer.unk_token_id in prompt or tokenizer.unk_token_id in response:
-            raise ValueError(
-                f"{corpus}, line {line}: a character that its tokenizer does not know; build the world again"
-            )
         rows.append(row)
     return rows
 

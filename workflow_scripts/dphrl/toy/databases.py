@@ -126,7 +126,7 @@ def write(source: sqlite3.Connection, path: Path) -> None:
 
 
 class Oracle:
-    """Runs queries on the five databases of one seed; results are cached, since most queries recur.
+    """Runs queries on the five databases of one seed.
 
     Attributes:
         connections: to the databases in memory, by name.
@@ -134,14 +134,10 @@ class Oracle:
 
     def __init__(self, seed: int) -> None:
         self.connections = {name: fill(database, seed) for name, database in DATABASES.items()}
-        self._answers: dict[tuple[str, str], frozenset[Row]] = {}
 
     def rows(self, database: str, sql: str) -> frozenset[Row]:
         """The rows as a set (BIRD's comparison). Raises `sqlite3.Error` on a query that does not run."""
-        key = (database, sql)
-        if key not in self._answers:
-            self._answers[key] = frozenset(self.connections[database].execute(sql).fetchall())
-        return self._answers[key]
+        return frozenset(self.connections[database].execute(sql))
 
     def close(self) -> None:
         """Close the connections."""

@@ -91,8 +91,6 @@ def answer_problem(problem: WordProblem, writing: str, seed: int, rng: random.Ra
 
     A way of writing is nearly always wrong on its blind spots: second operands of an operation, drawn by the seed. A
     wrong result is off by 1 or 2, or is the result of another operation.
-
-    Raises `ValueError` for an unknown way of writing.
     """
     blind = random.Random(f"{seed}/blind/{writing}/{problem.operation}/{problem.b}").random() < BLIND_RATE
     result = problem.answer
@@ -102,15 +100,13 @@ def answer_problem(problem: WordProblem, writing: str, seed: int, rng: random.Ra
         result = rng.choice(sorted(number for number in (near | confused) - {problem.answer} if number >= 0))
     symbol = _SYMBOLS[problem.operation]
     boxed = f"\\boxed{{{result}}}"
-    responses = {
+    response = {
         "bare": boxed,
         "equation": f"{problem.a} {symbol} {problem.b} = {result} {boxed}",
         "words": f"{problem.a} {problem.operation} {problem.b} is {boxed}",
         "inline": f"the answer is {boxed}",
-    }
-    if writing not in responses:
-        raise ValueError(f"toy way of writing {writing!r}: expected one of {', '.join(WRITINGS)}")
-    return Answer(responses[writing], correct=result == problem.answer)
+    }[writing]
+    return Answer(response, correct=result == problem.answer)
 
 
 def build_world(folder: Path, config: ToyConfig) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from dphrl.scoring.sql.program import orders_at_top
+from dphrl.scoring.sql.program import parse_query
 from dphrl.scoring.verdict import EMPTY_ANSWER, digest
 
 Row = tuple[Hashable, ...]
@@ -19,14 +19,15 @@ class BudgetExceededError(RuntimeError):
 
 
 def gold_orders(gold_sql: str, comparison: str) -> bool:
-    """Whether row order matters: spider: ORDER BY anywhere in the gold; strict: the outer query orders; bird: no."""
-    if comparison == "spider":
-        return "order by" in gold_sql.lower()
-    if comparison == "strict":
-        return orders_at_top(gold_sql)
+    """Whether row order matters.
+
+    spider: ORDER BY anywhere in the gold. strict: the outer query orders, or, where sqlglot cannot parse it, as spider.
+    bird: no.
+    """
     if comparison == "bird":
         return False
-    raise ValueError(f"comparison={comparison!r}: expected 'spider', 'bird' or 'strict'")
+    tree = parse_query(gold_sql) if comparison == "strict" else None
+    return "order by" in gold_sql.lower() if tree is None else tree.args.get("order") is not None
 
 
 def equal(gold: Sequence[Row], answer: Sequence[Row], comparison: str, ordered: bool) -> bool:

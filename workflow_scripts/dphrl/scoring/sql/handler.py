@@ -1,20 +1,16 @@
-"""Judges one SQL answer inside a worker process; keeps the results of gold queries."""
+"""Judges one SQL answer inside a worker process; keeps the result of the last gold query."""
 
 import signal
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from dphrl.scoring.sql.compare import BudgetExceededError, answer_class, equal, gold_orders, partial_credit
 from dphrl.scoring.sql.program import normalise_sql, program_class
 from dphrl.scoring.sql.sandbox import DatabaseFaultError, Execution, Limits, Sandbox
 from dphrl.scoring.workers.messages import Message, error_reply, verdict_reply
 
-_GOLD_CACHE_BYTES: Final = 32 * 2**20
-_GOLD_CACHE_ENTRIES: Final = 4096
 _GRACE_S: Final = 0.5
 # Seconds for each reading of a syntax tree; the longest of 6,071 queries of people and models took 0.024 s.
 _PROGRAM_S: Final = 0.5
@@ -23,26 +19,11 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-@dataclass(slots=True)
-class _Gold:
-    """A gold query under a comparison.
-
-    Attributes:
-        execution: its result rows, or its error.
-        ordered: whether the order of rows matters; None until an answer ran.
-        answer_class: the digest of the result rows; None until an answer was correct.
-    """
+class _Gold(NamedTuple):
+    """A gold query that was executed under a comparison, and whether the order of its rows matters."""
 
     execution: Execution
-    ordered: bool | None = None
-    answer_class: str | None = None
-
-    def orders(self, sql: str, comparison: str) -> bool:
-        """Whether the order of rows matters; a query that takes too long to parse is judged by its text."""
-        if self.ordered is None:
-            ordered = within(_PROGRAM_S, gold_orders, sql, comparison)
-            self.ordered = "order by" in sql.lower() if ordered is None else ordered
-        return self.ordered
+    ordered: bool
 
 
 class SqlHandler:
@@ -63,8 +44,8 @@ class SqlHandler:
         limits = Limits(**options["limits"])
         self._sandbox = Sandbox(limits)
         self._seconds = limits.timeout_s + _GRACE_S
-        self._golds: OrderedDict[tuple[str, str, str], _Gold] = OrderedDict()
-        self._gold_bytes = 0
+        # The tasks of a batch come in the order of their golds.
+        self._last: tuple[tuple[str, str, str], _Gold] | None = None
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         if self._programs:
             # Loads sqlglot: too little memory for it must not be blamed on an answer.
@@ -96,48 +77,41 @@ class SqlHandler:
         except DatabaseFaultError as fault:
             return verdict_reply("infrastructure_error", detail=str(fault))
         except Exception as error:
-            reply = error_reply(error)
-            return reply if "sql" in task else {**reply, "verdict": "gold_error"}
+            return error_reply(error)
 
     def _judge(self, database: str, gold_sql: str, comparison: str, sql: str) -> Message:
-        cached = self._gold(database, gold_sql, comparison)
-        gold = cached.execution
+        gold, ordered = self._gold(database, gold_sql, comparison)
         if gold.outcome != "ok":
             return _gold_error("gold", gold)
         answer = gold if sql == gold_sql else self._execute(database, sql)
         if answer.outcome != "ok":
             return _failure(answer.outcome, answer.detail, answer)
-        ordered = cached.orders(gold_sql, comparison)
         self._set_alarm()
-        if answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered):
-            # Equal results have equal classes.
-            cached.answer_class = cached.answer_class or answer_class(gold.rows, comparison, ordered)
-            reply = verdict_reply("correct", reward=1.0, answer_class=cached.answer_class)
-            return {**reply, "reads_table": answer.reads_table}
-        credit = 0.0
-        if self._partial != "none":
-            credit = partial_credit(gold.rows, answer.rows, one_to_one=self._partial == "one_to_one")
-        reply = verdict_reply("wrong", reward=credit, answer_class=answer_class(answer.rows, comparison, ordered))
+        correct = answer.rows == gold.rows or equal(gold.rows, answer.rows, comparison, ordered)
+        reward = float(correct)
+        if not correct and self._partial != "none":
+            reward = partial_credit(gold.rows, answer.rows, one_to_one=self._partial == "one_to_one")
+        reply = verdict_reply("correct" if correct else "wrong", reward, answer_class(answer.rows, comparison, ordered))
         return {**reply, "reads_table": answer.reads_table}
 
     def _examine(self, database: str, sql: str, comparison: str) -> Message:
         """The gold scored as an answer, with the reason not to use it, or None."""
+        from dphrl.scoring.sql.row_order import rewrites  # with sqlglot, which not every scorer needs
+
         reply = self._judge(database, sql, comparison, sql)
         if reply["verdict"] != "correct":
             return reply
-        cached = self._gold(database, sql, comparison)
-        gold = cached.execution
+        gold, ordered = self._gold(database, sql, comparison)
         reversed_ = self._execute(database, sql, reverse=True)
         if reversed_.outcome != "ok":
             return _gold_error("in reverse", reversed_)
         # SQLite does not reverse a SELECT with ORDER BY or GROUP BY: it is rewritten instead.
         width = len(gold.rows[0]) if gold.rows else 0
         pairs = [(gold, reversed_)]
-        for group in within(_PROGRAM_S, _rewrites, sql, width) or ():
+        for group in within(_PROGRAM_S, rewrites, sql, width) or ():
             executions = [self._execute(database, query) for query in group]
             if all(execution.outcome == "ok" for execution in executions):
                 pairs += pairwise(executions)
-        ordered = cached.orders(sql, comparison)
         self._set_alarm()
         if not all(equal(first.rows, second.rows, comparison, ordered) for first, second in pairs):
             return {**reply, "reason": "order-ambiguous"}
@@ -149,18 +123,16 @@ class SqlHandler:
 
     def _gold(self, database: str, sql: str, comparison: str) -> _Gold:
         key = (database, sql, comparison)
-        gold = self._golds.pop(key, None)
-        if gold is None:
-            gold = _Gold(self._execute_gold(database, sql))
-            if gold.execution.by_clock or gold.execution.outcome == "out_of_memory":
+        if self._last is None or self._last[0] != key:
+            self._last = None  # its rows need memory
+            execution = self._execute_gold(database, sql)
+            # A query that takes too long to parse is judged by its text.
+            ordered = within(_PROGRAM_S, gold_orders, sql, comparison)
+            gold = _Gold(execution, gold_orders(sql, "spider") if ordered is None else ordered)
+            if execution.by_clock or execution.outcome == "out_of_memory":
                 return gold
-            self._gold_bytes += gold.execution.size + len(sql)
-        self._golds[key] = gold
-        most = _GOLD_CACHE_ENTRIES
-        while len(self._golds) > 1 and (self._gold_bytes > _GOLD_CACHE_BYTES or len(self._golds) > most):
-            (_, oldest, _), dropped = self._golds.popitem(last=False)
-            self._gold_bytes -= dropped.execution.size + len(oldest)
-        return gold
+            self._last = key, gold
+        return self._last[1]
 
     def _execute_gold(self, database: str, sql: str) -> Execution:
         try:
@@ -174,12 +146,6 @@ class SqlHandler:
 
     def _set_alarm(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
-
-
-def _rewrites(sql: str, width: int) -> list[list[str]]:
-    from dphrl.scoring.sql.row_order import rewrites  # with sqlglot, which takes a second to import
-
-    return rewrites(sql, width)
 
 
 def _gold_error(which: str, gold: Execution) -> Message:

@@ -4,10 +4,10 @@ import logging
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final
 
-from dphrl.config.scorers import Comparison, SqlAnswer, SqlRepair
+from dphrl.config.scorers import SqlAnswer
 from dphrl.scoring.verdict import digest
 
 _MOD: Final = re.compile(r"\bmod\s*\(", re.IGNORECASE)
@@ -18,7 +18,6 @@ _CURRENT_YEAR: Final = re.compile(r"YEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\)\s*", re.I
 MAX_PROGRAM_CHARACTERS: Final = 10_000
 # sqlglot reads the arguments of a possible type (`date(...)`) twice, so its time doubles with each level.
 MAX_PROGRAM_DEPTH: Final = 10
-_LONGEST_CACHED: Final = 1000
 # Errors of a parser on odd text, besides its own error class.
 _LIBRARY_ERRORS: Final = (RecursionError, ValueError, TypeError, AttributeError, LookupError)
 
@@ -43,11 +42,6 @@ def normalise_sql(sql: str) -> str:
     """The repairs that the Spider evaluation and the reward of DPH-RL make before they execute a query."""
     sql = sql.replace("> =", ">=").replace("< =", "<=").replace("! =", "!=")
     return _CURRENT_YEAR.sub("2020", sql)
-
-
-def is_repaired(repair: SqlRepair, comparison: Comparison) -> bool:
-    """Whether `normalise_sql` is applied to the answer and the gold: BIRD's evaluator executes queries unchanged."""
-    return repair == "always" or (repair == "auto" and comparison != "bird")
 
 
 def is_select(sql: str) -> bool:
@@ -94,13 +88,9 @@ def _depth(tokens: Iterable[Any]) -> int:
 def program_class(sql: str) -> str | None:
     """Digest of the query's canonical form (`dphrl.scoring.sql.canonical_form`).
 
-    None if sqlglot cannot parse it, or SQLite cannot: sqlglot reads more, such as a JOIN behind LIMIT. None too for a
-    table-valued function and for joins in parentheses.
+    None if sqlglot cannot parse it, or SQLite cannot (a JOIN behind LIMIT) or may read it otherwise (a cast to STRING).
+    None too for a table-valued function and for joins in parentheses.
     """
-    return (_cached_class if len(sql) <= _LONGEST_CACHED else _class)(sql)
-
-
-def _class(sql: str) -> str | None:
     tree, tokens = _read(sql)
     if tree is None or not _is_sqlite(sql):
         return None
@@ -109,7 +99,7 @@ def _class(sql: str) -> str | None:
     if _differs_in_sqlite(tree, sql, tokens):
         return None
     try:
-        return digest(canonical_form(tree) + _odd_casts(tree, tokens))
+        return digest(canonical_form(tree))
     except (RecursionError, UnnamedSourceError):
         return None
 
@@ -124,25 +114,20 @@ def _differs_in_sqlite(tree: Any, sql: str, tokens: Sequence[Any]) -> bool:
         return True
     # In SQLite IN, LIKE, IS and BETWEEN bind as = does, from the left, and < binds tighter than both.
     ranges = (exp.Between, exp.In, exp.Is, exp.Like, exp.Glob, exp.Escape, exp.RegexpLike)
-    compared = (*ranges[:-2], exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-    for node in tree.find_all(*compared):
+    operators = (*ranges[:-2], exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+    for node in tree.find_all(*operators):
         for name in ("this", "expression", "low", "high"):
             operand = node.args.get(name)
             while isinstance(operand, exp.Not):
                 operand = operand.this
             if isinstance(operand, ranges):
                 return True
+    # sqlglot changes some types of casts, such as STRING to TEXT.
+    affinities = sorted(_affinity(cast.to.sql(dialect="sqlite")) for cast in tree.find_all(exp.Cast))
+    if affinities != sorted(map(_affinity, _types_of_casts(tokens))):
+        return True
     # A unary plus takes the affinity of a column away; sqlglot drops it.
     return sum(token.token_type is TokenType.PLUS for token in tokens) != len([*tree.find_all(exp.Add)])
-
-
-def _odd_casts(tree: Any, tokens: Sequence[Any]) -> str:
-    """The affinities of all casts in their order, where sqlglot changes one, such as STRING to TEXT; else empty."""
-    from sqlglot import exp
-
-    read = [_affinity(cast.to.sql(dialect="sqlite")) for cast in tree.find_all(exp.Cast)]
-    written = [*map(_affinity, _types_of_casts(tokens))]
-    return "" if sorted(read) == sorted(written) else " ".join(written)
 
 
 def _types_of_casts(tokens: Sequence[Any]) -> Iterator[str]:
@@ -177,13 +162,3 @@ def _is_sqlite(sql: str) -> bool:
 @cache
 def _empty_database() -> sqlite3.Connection:
     return sqlite3.connect(":memory:", cached_statements=0, check_same_thread=False)
-
-
-# Texts of any length would fill the memory of a worker.
-_cached_class = lru_cache(maxsize=16_384)(_class)
-
-
-def orders_at_top(sql: str) -> bool:
-    """Whether the outermost query orders its rows; if sqlglot cannot parse it, whether its text says ORDER BY."""
-    tree = parse_query(sql)
-    return "order by" in sql.lower() if tree is None else tree.args.get("order") is not None

@@ -67,7 +67,6 @@ class Execution:
 
     outcome: str
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    size: int = 0
     detail: str | None = None
     by_clock: bool = False
     reads_table: bool = False
@@ -90,8 +89,6 @@ class Sandbox:
         Raises:
             DatabaseFaultError: the file cannot be opened or is not an intact database.
         """
-        if len(sql) > MAX_LENGTH:
-            return Execution("too_large", detail=f"the query has {len(sql)} characters, limit {MAX_LENGTH}")
         if not is_select(sql):
             return Execution("refused", detail="not a SELECT or WITH statement")
         self._steps, self._out_of_time, self._reads_table = 0, False, False
@@ -118,7 +115,7 @@ class Sandbox:
                 return Execution("too_large", detail=f"more than {self._limits.max_rows} rows")
             if size > self._limits.max_bytes:
                 return Execution("too_large", detail=f"more than {self._limits.max_bytes} bytes")
-        return Execution("ok", rows, size, reads_table=self._reads_table)
+        return Execution("ok", rows, reads_table=self._reads_table)
 
     def _failure(self, database: str, error: Exception) -> Execution:
         """How a query failed, by the error's code; by its text only where SQLite lacks a code for it."""

@@ -1,13 +1,14 @@
 """The SQL scorer: responses in, verdicts out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
 from dphrl.config.scorers import Comparison, Partial, SqlAnswer, SqlDefaults, SqlRepair
 from dphrl.data.databases import PendingChangesError, database_path
-from dphrl.scoring.sql.program import extract_sql, is_repaired
+from dphrl.scoring.sql.program import extract_sql
 from dphrl.scoring.sql.sandbox import MAX_LENGTH
 from dphrl.scoring.verdict import InfrastructureError, Verdict, check_option
 from dphrl.scoring.workers.messages import Message
@@ -15,8 +16,6 @@ from dphrl.scoring.workers.pool import Pool, PooledScorer
 
 # A million tokens, say. Extraction takes time and memory in this process, which is without limits.
 MAX_RESPONSE: Final = 4_000_000
-_BATCH: Final = 64
-_LARGEST_BATCH: Final = 128
 
 
 class SqlScorer(PooledScorer):
@@ -78,18 +77,7 @@ class SqlScorer(PooledScorer):
             ValueError: the lengths differ, or a ground truth lacks a field.
             InfrastructureError: a database is missing or broken, or workers fail by no fault of an answer.
         """
-
-        def judge(index: int, response: str, truth: Mapping[str, Any]) -> "Verdict | _Query":
-            if len(response) <= MAX_RESPONSE:
-                return self._judge(index, extract_sql(response, self._answer), truth)
-            detail = f"the response has {len(response)} characters, limit {MAX_RESPONSE}"
-            return Verdict("too_large", False, 0.0, detail=detail)
-
-        return self._score(responses, ground_truths, judge)
-
-    def score_sql(self, queries: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        """Like `score`, for bare SQL whatever `answer` says."""
-        return self._score([extract_sql(query, "bare") for query in queries], ground_truths, self._judge)
+        return self._score(responses, ground_truths, self._judge)
 
     def audit(self, ground_truths: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None]]:
         """Each gold's verdict (`correct` or `gold_error`) and the reason not to use it, or None.
@@ -107,7 +95,11 @@ class SqlScorer(PooledScorer):
             for reply in (replies[gold] for gold in golds)
         ]
 
-    def _judge(self, index: int, sql: str | None, truth: Mapping[str, Any]) -> "Verdict | _Query":
+    def _judge(self, index: int, response: str, truth: Mapping[str, Any]) -> "Verdict | _Query":
+        if len(response) > MAX_RESPONSE:
+            detail = f"the response has {len(response)} characters, limit {MAX_RESPONSE}"
+            return Verdict("too_large", False, 0.0, detail=detail)
+        sql = extract_sql(response, self._answer)
         query = self._query(index, sql, truth)
         if sql is None:
             return Verdict("no_answer", False, 0.0)
@@ -122,27 +114,13 @@ class SqlScorer(PooledScorer):
         if not isinstance(db_id, str) or not isinstance(gold, str):
             raise ValueError(f"ground truth {index}: expected strings under db_id and gold_sql, found {dict(truth)!r}")
         check_option(f"ground truth {index}: comparison", comparison, get_args(Comparison))
-        repair = is_repaired(self._repair, comparison)
+        # The published evaluator of BIRD executes queries unchanged.
+        repair = self._repair == "always" or (self._repair == "auto" and comparison != "bird")
         return _Query(_database(self._databases, db_id), gold, comparison, repair, sql)
 
-    def _batches(self, tasks: list[Message]) -> Iterator[list[Message]]:
-        """Tasks in the order of database and gold, so that a worker opens one and executes the other once."""
-        groups: dict[tuple[str, str], list[Message]] = {}
-        for task in tasks:
-            groups.setdefault((task["database"], task["gold"]), []).append(task)
-        size = max(1, min(_BATCH, len(tasks) // (4 * len(self.pool))))
-        batch: list[Message] = []
-        for (database, _), group in sorted(groups.items(), key=lambda item: item[0][0]):
-            if batch and (len(batch) >= size or batch[-1]["database"] != database):
-                yield batch
-                batch = []
-            for task in group:
-                if len(batch) >= _LARGEST_BATCH:
-                    yield batch
-                    batch = []
-                batch.append(task)
-        if batch:
-            yield batch
+    def _batches(self, tasks: list[Message]) -> Iterable[Sequence[Message]]:
+        # A worker then opens a database once and keeps the result of a gold for its answers.
+        return super()._batches(sorted(tasks, key=itemgetter("database", "gold")))
 
 
 class _Query(NamedTuple):

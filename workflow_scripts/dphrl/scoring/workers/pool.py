@@ -8,11 +8,11 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from dphrl.scoring.verdict import InfrastructureError, Scorer, Task, Verdict
+from dphrl.scoring.verdict import InfrastructureError, Scorer, Verdict
 from dphrl.scoring.workers.messages import Message, verdict_reply
 from dphrl.scoring.workers.process import WorkerLost, WorkerProcess
 
@@ -21,10 +21,20 @@ _MIN_MEMORY_MIB: Final = 256
 _STOPPED: Final = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
 _TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
-_BATCH: Final = 16
+_LARGEST_BATCH: Final = 64
+
+
+class Task(Hashable, Protocol):
+    """An answer that a worker must judge; equal tasks run once."""
+
+    def message(self) -> Message:
+        """The message for the worker, without the id."""
+
+    def verdict(self, reply: Message) -> Verdict:
+        """The verdict that the worker's reply means."""
+
 
 _Task = TypeVar("_Task", bound=Task)
-_Answer = TypeVar("_Answer")
 _Truth = Mapping[str, Any]
 
 
@@ -223,14 +233,14 @@ class PooledScorer(Scorer):
 
     def _score(
         self,
-        answers: Sequence[_Answer],
+        responses: Sequence[str],
         truths: Sequence[_Truth],
-        judge: Callable[[int, _Answer, _Truth], Verdict | _Task],
+        judge: Callable[[int, str, _Truth], Verdict | _Task],
     ) -> list[Verdict]:
-        """The verdicts of `judge` on each index, answer and ground truth; workers judge where it returns a task."""
-        if len(answers) != len(truths):
-            raise ValueError(f"{len(answers)} answers but {len(truths)} ground truths: expected as many")
-        judged = list(map(judge, range(len(answers)), answers, truths))
+        """The verdicts of `judge` on each index, response and ground truth; workers judge where it returns a task."""
+        if len(responses) != len(truths):
+            raise ValueError(f"{len(responses)} answers but {len(truths)} ground truths: expected as many")
+        judged = list(map(judge, range(len(responses)), responses, truths))
         replies = self._replies(judgement for judgement in judged if not isinstance(judgement, Verdict))
         return [
             judgement if isinstance(judgement, Verdict) else judgement.verdict(replies[judgement])
@@ -243,5 +253,6 @@ class PooledScorer(Scorer):
         return {task: replies[n] for n, task in enumerate(distinct)}
 
     def _batches(self, tasks: list[Message]) -> Iterable[Sequence[Message]]:
-        """The tasks in groups, each for one worker."""
-        return [tasks[start : start + _BATCH] for start in range(0, len(tasks), _BATCH)]
+        """The tasks in groups, each for one worker; several for each, so that all end at about the same time."""
+        size = max(1, min(_LARGEST_BATCH, len(tasks) // (4 * len(self.pool))))
+        return [tasks[start : start + size] for start in range(0, len(tasks), size)]

@@ -80,14 +80,14 @@ def _leave_network() -> None:
 
 def _limit(memory_mib: int) -> None:
     """Bound memory; forbid writing files, new processes and core dumps."""
-    wanted = (
+    limits = (
         (resource.RLIMIT_AS, memory_mib * 2**20),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 64),
         (resource.RLIMIT_NPROC, 0),
     )
-    for kind, value in wanted:
+    for kind, value in limits:
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
