@@ -618,6 +618,11 @@ RIGHT = {
         {\Large #1} ## #1
         \begin{aligned}x&=#1\end{aligned} ## #1
         \sqrt[3]8 ## 2
+        #1{\rm cm} ## #1\text{ cm}
+        \dbinom52 ## \tbinom{5}{2}
+        \lbrace #1,#2\rbrace ## \{#1,#2\}
+        \lvert x\rvert ## |x|
+        x \equiv #1 (\bmod 100) ## x \equiv #1 \pmod{100}
         #1^{\text{th}} ## #1
     """,
     "complex numbers": r"""
