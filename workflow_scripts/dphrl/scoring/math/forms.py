@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 DEGREE: Final = "\u00b0"
+PLAIN_NUMBER: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
+"""A decimal number and nothing else."""
 
 _SIGNS: Final = str.maketrans(
     {
