@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from dphrl.scoring import MathScorer
 from dphrl.scoring.math.answers import MAX_RESPONSE, clean, extract_boxed, final_answer, normal_form, number
 from dphrl.scoring.math.members import members
+from dphrl.scoring.math.units import Quantity, quantity
+
+NINES = "9" * 1990
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +24,19 @@ def scorer() -> Iterator[MathScorer]:
         yield scorer
 
 
+@pytest.fixture(scope="module")
+def prose() -> Iterator[MathScorer]:
+    with MathScorer(workers=1, timeout_s=5, answer="final") as scorer:
+        yield scorer
+
+
 @pytest.mark.parametrize(
     ("response", "expected"),
     [
-        (r"so \boxed{1} or \boxed{2}.", "2"),
         (r"\boxed{\boxed{3}}", "3"),
         (r"a stray { and \boxed{4} and }", "4"),
-        (r"\boxed{5} then \boxed{6", "5"),
         (r"\boxed{}", None),
         (r"\boxed 8", None),
-        ("the answer is 9", None),
     ],
 )
 def test_the_last_box_is_the_answer(response: str, expected: str | None) -> None:
@@ -152,45 +158,19 @@ def test_the_members_of_an_answer(text: str, forms: list[str]) -> None:
     [
         ("42", 42, "correct"),
         ("42", 42.0, "correct"),
-        ("033", "33", "correct"),
-        (r"\frac{2}{4}", "0.5", "correct"),
-        ("3e2", "300", "correct"),
         ("43", "42", "wrong"),
-        ("1/0", "1", "wrong"),
-        ("1e999999999", "1", "wrong"),
-        ("2 + 1e999999999", "1", "wrong"),
-        ("1 2/3", "4", "wrong"),
-        (r"2\sqrt{2}", r"\sqrt{8}", "correct"),
-        (r"\text{Evelyn}", r"\text{Evelyn}", "correct"),
+        ("9" * 3999, "1", "wrong"),
+        ("1" * 4001, "1", "too_large"),
         ("", "1", "no_answer"),
         (r"\$", "1", "no_answer"),
-        ("1" * 4001, "1", "too_large"),
-        ("9" * 3999, "1", "wrong"),
         ("1", "", "gold_error"),
         ("1", "x" * 4001, "gold_error"),
-        ("x = 5", "5", "correct"),
-        (r"2 \sin b \cos a", r"2\cos a\sin b", "correct"),
-        ("336", r"336^\circ", "correct"),
-        (r"20\%", "20", "correct"),
-        (r"20\%", "0.2", "correct"),
-        (r"3\mathrm{i}", "3", "wrong"),
-        ("0.333333", r"\frac{1}{3}", "correct"),
-        ("0.33", r"\frac{1}{3}", "wrong"),
-        ("0", "1e-9", "wrong"),
-        (r"4.5 \times 10^{33}", "4.5e33", "correct"),
-        (r"\sqrt{20.25}\times 10^{3}", "4.5e3", "correct"),
-        ("Yes", r"\text{yes}", "correct"),
-        ("no", r"\text{yes}", "wrong"),
-        ("4:30 PM", r"\text{4:30 p.m.}", "correct"),
-        ("5:30 PM", r"\text{4:30 p.m.}", "wrong"),
-        ("(2,1)", "(1,2)", "wrong"),
-        (r"\begin{pmatrix} -\frac{20}{13} \\ 4 \end{pmatrix}", r"\begin{pmatrix}-20/13\4\end{pmatrix}", "correct"),
     ],
 )
 def test_verdicts(scorer: MathScorer, answer: str, gold: str | float, verdict: str) -> None:
-    (found,) = scorer.score([f"so \\boxed{{{answer}}}"], [{"answer": gold}])
-    assert (found.verdict, found.correct) == (verdict, verdict == "correct"), found
-    assert found.reward == float(found.correct)
+    (judged,) = scorer.score([f"so \\boxed{{{answer}}}"], [{"answer": gold}])
+    assert (judged.verdict, judged.correct) == (verdict, verdict == "correct"), judged
+    assert judged.reward == float(judged.correct)
 
 
 def test_equal_answers_share_a_class(scorer: MathScorer) -> None:
@@ -224,30 +204,28 @@ def test_equal_answers_share_a_class(scorer: MathScorer) -> None:
     ],
 )
 def test_lists_tolerances_and_units(scorer: MathScorer, answer: str, truth: dict[str, Any], correct: bool) -> None:
-    (found,) = scorer.score([f"\\boxed{{{answer}}}"], [truth])
-    assert found.verdict == ("correct" if correct else "wrong")
+    (judged,) = scorer.score([f"\\boxed{{{answer}}}"], [truth])
+    assert judged.verdict == ("correct" if correct else "wrong")
 
 
-def test_prose_is_left_to_math_verify() -> None:
+def test_prose_is_left_to_math_verify(prose: MathScorer) -> None:
     responses = ["so the answer is 7, I think", r"then $x = \frac{14}{2}$", "seven", "it is 8", "x^2 + 1"]
-    with MathScorer(answer="final") as scorer:
-        verdicts = scorer.score(responses, [{"answer": "7"}] * 5)
+    verdicts = prose.score(responses, [{"answer": "7"}] * 5)
     assert [v.verdict for v in verdicts] == ["correct", "correct", "no_answer", "wrong", "wrong"]
     assert verdicts[3].extracted == "8"
 
 
-def test_an_expression_in_prose_is_judged_as_in_a_box() -> None:
+def test_an_expression_in_prose_is_judged_as_in_a_box(prose: MathScorer) -> None:
     pairs = [("4t", "4"), ("m", "M"), ("0", "N-n"), ("2^n", "2^N"), (r"\neq 5", "5"), ("5?", "5"), ("5 6", "11")]
-    with MathScorer(answer="final") as scorer:
-        wrong = scorer.score([f"So it is ${text}$ in the end." for text, _ in pairs], [{"answer": g} for _, g in pairs])
-        right = scorer.score([f"So it is ${g}$ in the end." for _, g in pairs], [{"answer": g} for _, g in pairs])
+    golds = [{"answer": gold} for _, gold in pairs]
+    wrong = prose.score([f"So it is ${text}$ in the end." for text, _ in pairs], golds)
+    right = prose.score([f"So it is ${gold}$ in the end." for _, gold in pairs], golds)
     assert [pair for pair, verdict in zip(pairs, wrong, strict=True) if verdict.correct] == []
     assert all(verdict.correct for verdict in right)
 
 
-def test_a_complex_number_in_a_sentence_is_read() -> None:
-    with MathScorer(answer="final") as scorer:
-        verdicts = scorer.score(["The answer is $2 + 3i$.", "The answer is $2 + 4i$."], [{"answer": "2+3i"}] * 2)
+def test_a_complex_number_in_a_sentence_is_read(prose: MathScorer) -> None:
+    verdicts = prose.score(["The answer is $2 + 3i$.", "The answer is $2 + 4i$."], [{"answer": "2+3i"}] * 2)
     assert [verdict.verdict for verdict in verdicts] == ["correct", "wrong"]
 
 
@@ -333,3 +311,105 @@ def test_the_audit_names_golds_that_only_their_own_text_reaches(scorer: MathScor
     golds = ["27", r"\sqrt{2}", "x+y=7", "t(0,4]", r"12\text{ or so}, about 7", r"\frac{40}{3}\approx 13.33"]
     reasons = [None, None, None, "text-only", "text-only", None]
     assert scorer.audit([{"answer": gold} for gold in golds]) == [("correct", reason) for reason in reasons]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2516_8", Quantity("2516", "base 8")),
+        ("-37_{8}", Quantity("-37", "base 8")),
+        (r"11.01_{\text{two}}", Quantity("11.01", "base 2")),
+        ("(2516)_{(8)}", Quantity("2516", "base 8")),
+        ("A1_{16}", Quantity(r"\text{digits A1}", "base 16")),
+        ("A1_{10}", Quantity("A1_{10}")),
+        ("5C_2", Quantity("5C_2")),
+        ("A_{16}", Quantity("A_{16}")),
+        (r"\log_28+\log_{10}5+\sum^5_2x_{10}+C_5^2", Quantity(r"\log_28+\log_{10}5+\sum^5_2x_{10}+C_5^2")),
+        ("7_1", Quantity("7_1", refused=True)),
+        ("7_{99}", Quantity("7_{99}", refused=True)),
+    ],
+)
+def test_a_base_is_the_unit_of_a_number_and_another_index_is_refused(text: str, expected: Quantity) -> None:
+    assert quantity(text) == expected
+
+
+def test_wrong_numbers_of_two_bases_are_two_classes(scorer: MathScorer) -> None:
+    boxed = [rf"\boxed{{{answer}}}" for answer in ("2516_5", "2516_7", "2516_{7}")]
+    classes = [verdict.answer_class for verdict in scorer.score(boxed, [{"answer": "2516_8"}] * 3)]
+    assert classes[0] != classes[1] == classes[2]
+
+
+def test_the_base_in_a_sentence_counts(prose: MathScorer) -> None:
+    sentences = ["The answer is $2516_5$.", "It is 2516_5.", "The answer is $2516_8$.", "It is (2516_8)."]
+    verdicts = prose.score(sentences, [{"answer": "2516_8"}] * 4)
+    assert [verdict.verdict for verdict in verdicts] == ["wrong", "wrong", "correct", "correct"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "verdict"),
+    [
+        (r"\frac{1}{100000!}", r"\frac{1}{99999!}", "wrong"),
+        (r"\frac{1}{7^{5000}}", r"\frac{1}{7\cdot 7^{4999}}", "correct"),
+        (r"7^{5000}", r"7\cdot 7^{4999}", "correct"),
+        (rf"\frac{{{NINES}}}{{7}}+1", rf"1+\frac{{{NINES}}}{{7}}", "correct"),
+        (rf"\frac{{7}}{{{NINES}}}+1", rf"1+\frac{{8}}{{{NINES}}}", "wrong"),
+    ],
+)
+def test_values_of_thousands_of_digits_take_little_time(
+    scorer: MathScorer, answer: str, gold: str, verdict: str
+) -> None:
+    start = time.monotonic()
+    assert scorer.score([f"\\boxed{{{answer}}}"], [{"answer": gold}])[0].verdict == verdict
+    assert time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize("text", [r"111, \! 111", r"111,\! 111", r"111 \! 111", r"111 \!111"])
+def test_blanks_around_a_negative_space_are_no_gap(text: str) -> None:
+    assert normal_form(clean(text)) == "111111"
+    assert [member.form for member in members(clean(text))] == ["111111"]
+
+
+def test_a_hundred_thousand_blanks_are_read_in_a_moment() -> None:
+    start = time.process_time()
+    assert clean(" " * 100_000 + "1") == "1"
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("the answer is $1+x.", "the answer is $1+x$"),
+        ("It costs $5. So it equals $x+1$.", "It costs 5. So it equals $x+1$."),
+        ("it equals $x+1$.", "it equals $x+1$."),
+        (r"\$5 and $x$", "5 and $x$"),
+        ("She has $5 left.", "She has 5 left."),
+        ("A profit of $70,000 on the house", "A profit of 70,000 on the house"),
+        ("It is $2.50 each, or $20/hour", "It is $2.50 each, or $20/hour"),
+        ("it is $5x+1", "it is $5x+1$"),
+        ("It equals \u22123.", "It equals -3."),
+        ("no formula", "no formula"),
+        ("a $\nit equals $x$", "a \nit equals $x$"),
+    ],
+)
+def test_dollars_are_paired_from_the_end_of_a_line_or_are_money(line: str, expected: str) -> None:
+    assert final_answer(line, "final") == (expected, True)
+
+
+def test_a_line_that_the_limit_cuts_does_not_count() -> None:
+    response = "so $" + "x" * 4000 + "$ holds\nit equals $x+1$"
+    assert final_answer(response, "final") == ("it equals $x+1$", True)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "gold", "verdict"),
+    [
+        (r"$1+\frac{1}{\mathrm{e}}$", r"1+\frac{1}{\mathrm{e}}", "correct"),
+        (r"It is worth $5, so $1+\frac{1}{\mathrm{e}}$", r"$1+\frac{1}{\mathrm{e}}$", "correct"),
+        (r"so we get $1+\frac{1}{2}+x", r"x+\frac{3}{2}", "correct"),
+        (r"so we get $1+\frac{1}{2}+x", r"\frac{1}{2}", "wrong"),
+        (r"$\sqrt{2}+1", r"1+\sqrt{2}", "correct"),
+        ("he pays $5 and $7 so the answer is $12", "12", "correct"),
+    ],
+)
+def test_an_unclosed_dollar_does_not_cut_the_answer(prose: MathScorer, sentence: str, gold: str, verdict: str) -> None:
+    assert prose.score([sentence], [{"answer": gold}])[0].verdict == verdict

@@ -144,8 +144,8 @@ def test_another_digit_makes_the_answer_to_a_number_wrong(every: int) -> None:
         for answer in changed(gold_text(truth), random)
     ]
     # Decimals are compared to six places, and 20^0 is 10^0.
-    found = [pair for pair in right(pairs) if "^{0}" not in pair[0]]
-    assert [pair for pair in found if rounded(pair[0]) != rounded(gold_text(pair[1]))] == []
+    accepted = [pair for pair in right(pairs) if "^{0}" not in pair[0]]
+    assert [pair for pair in accepted if rounded(pair[0]) != rounded(gold_text(pair[1]))] == []
 
 
 @pytest.mark.parametrize("every", SAMPLED)
@@ -157,7 +157,7 @@ def test_another_digit_makes_nearly_every_answer_to_an_expression_wrong(every: i
         if any(member.value is None for member in members(clean(gold_text(truth))))
     ]
     pairs = [(answer, truth) for truth in golds for answer in list(changed(gold_text(truth), random))[:1]]
-    found = right(pairs)
-    print(f"\n{len(pairs):,} expressions with another digit, right: {found}")
+    accepted = right(pairs)
+    print(f"\n{len(pairs):,} expressions with another digit, right: {accepted}")
     # The digit is in a step before the last side, or in words around it.
-    assert len(found) <= len(pairs) / 100
+    assert len(accepted) <= len(pairs) / 100

@@ -51,6 +51,11 @@ WRONG = {
         x,#1 ## #1\,x
         #1 ## \pm #1
         \pm #1 ## #1
+        1,2,2 ## 1,2
+        1,1,2 ## 1,2,2
+        \{2,2\} ## \{2\}
+        \sqrt{2},\sqrt{2} ## \sqrt{2}
+        \sqrt{2},\sqrt{2},x ## \sqrt{2},x,x
     """,
     "words": r"""
         #1 dozen eggs ## #1
@@ -234,6 +239,8 @@ WRONG = {
         [#1,#2] ## (#1,#2)
         [7#1,#1] ## [7#2,#2]
         (7#1,#1] ## (7#2,#2]
+        (2,1) ## (1,2)
+        (-\infty, 2] ## (-\infty, 2)
     """,
     "exact": r"""
         \sqrt{10^{40}+#1} ## 10^{20}
@@ -318,6 +325,47 @@ WRONG = {
         2#1_1 ## 2#1_8
         #1_{a} ## #1
         1#1_3 ## 1#1_4
+        2516_5 ## 2516_8
+        1101_2 ## 1101_{10}
+        1358_{10} ## 2516_8
+        1358 ## 2516_8
+        A1_{16} ## A1_{12}
+        x=12_5 ## 12_6
+        12_6, 13_5 ## 12_5, 13_6
+        4_5+1 ## 4_6+1
+        10C_2 ## 45
+    """,
+    "numbers": r"""
+        1/0 ## 1
+        1e999999999 ## 1
+        2 + 1e999999999 ## 1
+        1 2/3 ## 4
+        3\mathrm{i} ## 3
+        0.33 ## \frac{1}{3}
+        no ## \text{yes}
+        5:30 PM ## \text{4:30 p.m.}
+    """,
+    "tiny numbers": r"""
+        0 ## 1e-9
+        0 ## \frac{1}{10^{20}}
+        0.0000001 ## \frac{1}{3^{15}}
+        \frac{1}{2^{98}} ## \frac{1}{2^{99}}
+        \frac{1}{2006!} ## \frac{1}{2004!}
+        x>\frac{1}{2^{98}} ## x>\frac{1}{2^{99}}
+        (\frac{1}{2^{98}},1) ## (\frac{1}{2^{99}},1)
+        \frac{1}{2^{98}}, \pi ## \frac{1}{2^{99}}, \pi
+        \frac{i}{2^{98}} ## \frac{i}{2^{99}}
+        \sqrt{2}\times 10^{-9} ## \sqrt{3}\times 10^{-9}
+    """,
+    "Greek letters": r"""
+        \gamma^2-8 ## \gamma^2-1
+        \gamma_1 ## \gamma_2
+        \gamma(3) ## 2
+    """,
+    "poles": r"""
+        \frac{1}{0}+1 ## \frac{1}{0}+2
+        \csc 0 ## \cot 0
+        (1,\csc 0) ## (1,\cot 0)
     """,
 }
 RIGHT = {
@@ -349,6 +397,9 @@ RIGHT = {
         \begin{cases}x=#1\\y=#2\end{cases} ## x=#1,y=#2
         x \in \{#1,#2\} ## #1,#2
         (-\infty,#1),(#1,\infty) ## x<#1 \text{ or } x>#1
+        2,1,2 ## 1,2,2
+        x,\sqrt{2},\sqrt{2} ## \sqrt{2},x,\frac{2}{\sqrt{2}}
+        3\pm\sqrt{2} ## 3-\sqrt{2}, 3+\sqrt{2}
     """,
     "words": r"""
         #1 apples ## #1
@@ -468,6 +519,8 @@ RIGHT = {
         \frac13 ## 33\frac13\%
         12\frac{1}{2}\% ## 0.125
         12.5\% ## \frac18
+        20\% ## 20
+        20\% ## 0.2
     """,
     "letters": r"""
         M-m ## -m+M
@@ -574,6 +627,7 @@ RIGHT = {
         S=\{#1,#2\} ## \{#1,#2\}
         \mathbb{R}\setminus\{#1\} ## (-\infty,#1)\cup(#1,\infty)
         \langle #1,#2\rangle ## (#1,#2)
+        [-\infty, 2) ## (-\infty, 2)
     """,
     "exact": r"""
         \sqrt{10^{40}} ## 10^{20}
@@ -618,6 +672,11 @@ RIGHT = {
         {\Large #1} ## #1
         \begin{aligned}x&=#1\end{aligned} ## #1
         \sqrt[3]8 ## 2
+        #1{\rm cm} ## #1\text{ cm}
+        \dbinom52 ## \tbinom{5}{2}
+        \lbrace #1,#2\rbrace ## \{#1,#2\}
+        \lvert x\rvert ## |x|
+        x \equiv #1 (\bmod 100) ## x \equiv #1 \pmod{100}
         #1^{\text{th}} ## #1
     """,
     "complex numbers": r"""
@@ -656,6 +715,17 @@ RIGHT = {
         17 \bmod 5 ## 2
         \lg 100 ## 2
         #1 000 000 ## #1000000
+        033 ## 33
+        3e2 ## 300
+        \frac{2}{4} ## 0.5
+        0.333333 ## \frac{1}{3}
+        4.5 \times 10^{33} ## 4.5e33
+        \sqrt{20.25}\times 10^{3} ## 4.5e3
+        2\sqrt{2} ## \sqrt{8}
+        2 \sin b \cos a ## 2\cos a\sin b
+        336 ## 336^\circ
+        Yes ## \text{yes}
+        \begin{pmatrix} -\frac{20}{13} \\ 4 \end{pmatrix} ## \begin{pmatrix}-20/13\4\end{pmatrix}
     """,
     "Unicode": """
         \uff15 ## 5
@@ -670,6 +740,34 @@ RIGHT = {
         \u2013#1 ## -#1
         k\\pi, k \u2208 \u2124 ## k\\pi
         x\u2082 ## x_2
+        \u03b3^2-8 ## -8+\\gamma^2
+    """,
+    "bases": r"""
+        2516_{\text{eight}} ## 2516_8
+        (2516)_8 ## 2516_8
+        02516_8 ## 2516_8
+        2516 ## 2516_8
+        2516_8 ## 2516
+        A1_{16} ## \text{A1}_{16}
+        13_6, 12_5 ## 12_5, 13_6
+        \log_2 8 ## 3
+    """,
+    "tiny numbers": r"""
+        \frac{2}{2^{99}} ## \frac{1}{2^{98}}
+        (1,\frac{2}{2^{99}}) ## (1,\frac{1}{2^{98}})
+        1.41421356 \times 10^{-9} ## \sqrt{2}\times 10^{-9}
+        3.14159265 ## \pi
+        2\sqrt{3}-\sqrt{12} ## 0
+        \sqrt{2+\sqrt{3}} ## \frac{\sqrt{6}+\sqrt{2}}{2}
+    """,
+    "Greek letters": r"""
+        \gamma^2-8 ## -8+\gamma^2
+        \gamma_1+\gamma_2 ## \gamma_2+\gamma_1
+        \frac{1+\gamma}{2} ## \frac{\gamma}{2}+\frac12
+        \Gamma\left(5\right) ## 24
+    """,
+    "poles": r"""
+        \frac{1}{0}+1 ## \frac{1}{0}+1
     """,
 }
 # Answers that hedge: none may be right for two different golds.

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Final
 
 from dphrl.data.latex import last_boxed
-from dphrl.scoring.math.forms import DEGREE, usual
+from dphrl.scoring.math.forms import DEGREE, PLAIN_NUMBER, usual
 from dphrl.scoring.math.units import BASED, CURRENCY
 
 MAX_RESPONSE: Final = 4_000_000
@@ -59,6 +59,8 @@ _GROUPED_IN_BRACES: Final = re.compile(r"(?<!\\)\{(\d{1,3}(?:,\d{3})+)\}")
 _LOST_ROW_BREAK: Final = re.compile(r"(?<!\\)\\(?=[-+.\d])")
 _BACKSLASHES: Final = re.compile(r"\\{2,}")
 _GAP: Final = re.compile(r"\s+")
+# A blank between digits stays: "1 2/3" is not 12/3.
+_LOOSE_BLANK: Final = re.compile(r"(?<!\d) | (?!\d)")
 _WRAPPED: Final = re.compile(r"\\(?:text|operatorname)\{([^{}]*)\}")
 _TIME: Final = re.compile(r"(\d{1,2})(:\d\d)?([ap])\.?m\.?")
 # The exponent of a unit, `\mathrm{m/s^2}`, is no number.
@@ -66,7 +68,6 @@ _WORDS_WITH_DIGITS: Final = re.compile(r"\\text\{((?:[^{}\d^]++|(?<=[mstgdnhK])\
 _UPRIGHT: Final = re.compile(r"\\(?:text|mathrm)\{([iexyz])\}")
 _NO_VALUE: Final = str.maketrans("", "", DEGREE + CURRENCY)
 
-_PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _DECIMAL: Final = r"(?:\d++(?:\.\d*+)?|\.\d++)"
 # Words, units and a name around it; in brackets and next to other numbers a comma may be one of a list.
 _ONLY_THOUSANDS: Final = re.compile(r"[^\d,()\[\]{}]*\d{1,3}(?:,\d{3})+(?:\.\d+)?(?:[^\d,]|(?<=\^)\d|(?<=\^\{)\d)*")
@@ -156,7 +157,7 @@ def _close(line: str) -> str:
 
 def clean(text: str) -> str:
     """The answer as LaTeX for math-verify: no invisible characters, no delimiters, numbers in a form that it parses."""
-    if _PLAIN.fullmatch(text):
+    if PLAIN_NUMBER.fullmatch(text):
         return text
     text = _INVISIBLE.sub("", text).replace("\\$", CURRENCY)
     # Formulas below each other are a list.
@@ -178,18 +179,12 @@ def normal_form(text: str) -> str:
     text = _BACKSLASHES.sub(r"\\", text).strip()
     wrapped = _WRAPPED.fullmatch(text)
     text = wrapped[1] if wrapped else text
-    # A gap between digits stays: "1 2/3" is not 12/3.
-    text = _GAP.sub(lambda gap: " " if _between_digits(gap) else "", text.strip()).rstrip(".")
+    text = _LOOSE_BLANK.sub("", _GAP.sub(" ", text.strip())).rstrip(".")
     time = _TIME.fullmatch(_WRAPPED.sub(r"\1", text).lower())
     if time:
         return f"{time[1]}{time[2] or ':00'}{time[3]}m"
     is_word = len(text) > 2 and text.isalpha() and (wrapped or text.istitle() or text.isupper())
     return text.lower() if is_word else text
-
-
-def _between_digits(gap: re.Match[str]) -> bool:
-    start, end = gap.span()
-    return gap.string[start - 1 : start].isdigit() and gap.string[end : end + 1].isdigit()
 
 
 def number(form: str) -> Fraction | None:

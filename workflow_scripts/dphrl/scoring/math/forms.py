@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 DEGREE: Final = "\u00b0"
+PLAIN_NUMBER: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
+"""A decimal number and nothing else."""
 
 _SIGNS: Final = str.maketrans(
     {
@@ -22,6 +24,22 @@ _SIGNS: Final = str.maketrans(
         **{"\u03b3": r"\gamma ", "\u03c0": r"\pi "},
     }
 )
+_COMMANDS: Final = {
+    **dict.fromkeys(("left", "right", "middle"), ""),
+    **{size + side: "" for size in ("big", "Big", "bigg", "Bigg") for side in ("", "l", "r", "m")},
+    **{f"{size}style": "" for size in ("display", "text", "script", "scriptscript")},
+    **dict.fromkeys(("small", "large", "Large", "LARGE", "huge", "hfill"), ""),
+    **dict.fromkeys(("checkmark", "blacksquare", "therefore", "qed"), ""),
+    **dict.fromkeys(("quad", "qquad", "thinspace", "enspace"), " "),
+    **dict.fromkeys(("dfrac", "tfrac", "cfrac"), r"\frac"),
+    **dict.fromkeys(("dbinom", "tbinom"), r"\binom"),
+    **dict.fromkeys(("vert", "lvert", "rvert"), "|"),
+    **dict.fromkeys(("varnothing", "oslash"), r"\emptyset "),
+    **{"langle": "(", "rangle": ")", "lbrace": r"\{", "rbrace": r"\}", "leqslant": r"\leq", "geqslant": r"\geq"},
+    **{"bmod": r"\mod", "lg": r"\log_{10}", "degree": DEGREE},
+}
+"""By command without its backslash, the text in its place."""
+_NO_DELIMITER: Final = re.compile(r"\\(?:left|right)\s*\.")
 _RAISED: Final = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u207b]+")
 _LOWERED: Final = re.compile("[\u2080-\u2089]+")
 _VULGAR: Final = re.compile("[\u00bc-\u00be\u2150-\u215e]")
@@ -97,35 +115,21 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], _Replacement]]] = [
         (",", r"(?<=\d)(?:\{,\}|,\s*\\!\s*|\\,)(?=\d{3}(?!\d))", ""),
         ("{,}", r"\{,\}", ","),
         ("\\!", r"(?<!\s)\s*\\!\s*", ""),
-        ("\\", r"(?<!\\)\\(?:[,;:> ]|(?:q?quad|thinspace|enspace)(?![A-Za-z]))", " "),
+        ("\\", r"(?<!\\)\\[,;:> ]", " "),
         ("~", r"(?<!\\)~", " "),
         ("\\", r"\\(?:mbox|textbf|textrm|textit|textnormal|mathrm|mathit)(?=\s*\{)", r"\\text"),
-        ("ig", r"\\[bB]igg?[lrm]?(?![A-Za-z])", ""),
-        ("\\", r"\\(?:left|right)\s*\.|\\(?:left|right|middle)(?![A-Za-z])", ""),
-        ("style", r"\\(?:display|text|script|scriptscript)style(?![A-Za-z])", ""),
-        ("\\", r"\\(?:checkmark|blacksquare|therefore|qed|hfill|small|large|Large|LARGE|huge)(?![A-Za-z])", ""),
-        ("angle", r"\\langle(?![A-Za-z])", "("),
-        ("angle", r"\\rangle(?![A-Za-z])", ")"),
         ("sqrt[", r"\\sqrt\[(\d+)\]\s*(\w)", r"\\sqrt[\1]{\2}"),
         ("text", r"\\text\s*\{\s*[Aa]ll real(?:s| numbers)\s*\}", r"\\mathbb{R}"),
         ("text", r"(?<=\d)\^\s*\{\\text\{(?:st|nd|rd|th)\}\}", ""),
         ("mod", r"\\pmod\s*(?:\{([^{}]*)\}|(\w))|\(\s*\\(?:mod|text\s*\{\s*mod\s*\})\s*([^()]*)\)", r"\\pmod{\1\2\3}"),
-        ("{rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\text{\1}"),
+        ("\\rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\text{\1}"),
         ("color", r"\\color\s*\{[A-Za-z]*+\}", ""),
-        ("frac", r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
         ("frac", r"\\frac\s*(?:(\d)|\{([^{}]*)\})\s*(?:(\d)|\{([^{}]*)\})", r"\\frac{\1\2}{\3\4}"),
         ("hat", r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\\?([ijk])(?:math)?(?![A-Za-z]))", r" \1\2 "),
-        ("binom", r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
         ("binom", r"\\binom\s*(\d)\s*(\d)", r"\\binom{\1}{\2}"),
         ("C", r"(?<![A-Za-z\\_^])C\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", r"\\binom{\1}{\2}"),
         ("C", r"(?:\{\s*\}\s*)?(?:\^|_)\s*(?:\{(\d+)\}|(\d))\s*C\s*_\s*(?:\{(\d+)\}|(\d))", r"\\binom{\1\2}{\3\4}"),
-        ("\\", r"\\(?:varnothing|oslash)(?![A-Za-z])|\\\{\s*\\\}", r"\\emptyset "),
-        ("slant", r"\\([lg]eq)slant(?![A-Za-z])", r"\\\1"),
-        ("brace", r"\\lbrace(?![A-Za-z])", r"\\{"),
-        ("brace", r"\\rbrace(?![A-Za-z])", r"\\}"),
-        ("vert", r"\\[lr]?vert(?![A-Za-z])", "|"),
-        ("bmod", r"\\bmod(?![A-Za-z])", r"\\mod"),
-        ("lg", r"\\lg(?![A-Za-z])", r"\\log_{10}"),
+        ("\\}", r"\\\{\s*\\\}", r"\\emptyset "),
         ("\\\\", r"\\\\\s*\[\s*-?[\d.]+\s*[a-z]{2}\s*\]", r"\\\\"),
         ("]", r"^\s*\](?=[^\[\](),]++,[^\[\](),]++[\[\]]\s*$)", "("),
         ("[", r"^(\s*[\[(][^\[\](),]++,[^\[\](),]++)\[\s*$", r"\1)"),
@@ -158,7 +162,7 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], _Replacement]]] = [
         ("**", r"\*\*", "^"),
         ("frac", _FRACTION_OF_UNITS, r"\1\\text{\2/\3}\4"),
         ("", r"(?<=\d)(?:st|nd|rd|th)(?![A-Za-z])", ""),
-        ("\\", r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|\\degree(?![a-z])", DEGREE),
+        ("circ", r"\^\s*(?:\\circ|\{\s*\\circ\s*\})", DEGREE),
         ("prime", r"\^\s*(?:\\prime(?![a-z])|\{\s*((?:\\prime\s*|')+)\})", _primes),
         (".", r"(?<![\d.])(\d{1,40})\.(\d{0,40})\\(?:overline|bar|dot)\s*(?:\{(\d{1,40})\}|(\d))(?!\d)", _periodic),
         ("!!", r"(?<![\d.])(\d{1,2})!!(?!!)", _semifactorial),
@@ -173,7 +177,8 @@ def usual(text: str) -> str:
     if not text.isascii():
         text = _ascii(text)
     if "\\" in text:
-        text = _without_styles(text)
+        text = _without_styles(_NO_DELIMITER.sub("", text))
+        text = _COMMAND.sub(lambda command: _COMMANDS.get(command[0][1:], command[0]), text)
     for needed, pattern, replacement in _REWRITINGS:
         if needed in text:
             text = pattern.sub(replacement, text)

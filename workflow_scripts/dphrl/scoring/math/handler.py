@@ -18,7 +18,7 @@ class MathHandler:
 
     Task: gold and answer (LaTeX; with `prose`, a text that contains it; published: as the library reads them),
     tolerance (null or float, absolute). Reply: gold_read (parsed at all), gold_value (parsed as more than text), equal,
-    rule (the first that objects, or null), extracted (the answer in prose, or null); or as `verdict_reply`.
+    rule (the first that objects, or null); of prose extracted (its answer, or null); or as `verdict_reply`.
     """
 
     def __init__(self, options: Message) -> None:
@@ -47,7 +47,8 @@ class MathHandler:
                 if self._published:
                     gold = self._library.parse(task["gold"], parsing_timeout=None)
                     answer = self._library.parse(task["answer"], parsing_timeout=None)
-                    return _reply(gold, self._library.verify(gold, answer, timeout_seconds=None))
+                    equal = self._library.verify(gold, answer, timeout_seconds=None)
+                    return {"gold_read": bool(gold), "gold_value": True, "equal": equal, "rule": None}
                 gold = list(self._algebra.parse(task["gold"]))
                 return self._compare(gold, task)
             finally:
@@ -73,13 +74,8 @@ class MathHandler:
         if not equal and task["prose"] and judge.rule in ("count", "relation"):
             # In prose the library chooses which members and which side answer. All else is judged as in a box.
             equal = self._algebra.same(self._algebra.parse_prose(f"${task['gold']}$"), read, task["tolerance"])
-        return _reply(gold, equal, judge.rule) | {"gold_value": judge.has_value(), "extracted": extracted}
-
-
-def _reply(gold: list[Any], equal: bool, rule: str | None = None) -> Message:
-    """A reply; `gold_value` and `extracted` are added where they are known."""
-    rule = None if equal else rule
-    return {"gold_read": bool(gold), "gold_value": True, "equal": equal, "rule": rule, "extracted": None}
+        reply = {"gold_read": bool(gold), "gold_value": judge.has_value(), "equal": equal, "extracted": extracted}
+        return reply | {"rule": None if equal else judge.rule}
 
 
 def _raise_time_up(_signal: int, _frame: types.FrameType | None) -> None:

@@ -51,13 +51,11 @@ class Judge:
 
     def has_value(self) -> bool:
         """Whether an answer in other words can be equal to the gold."""
-        return all(
-            gold.value is not None or (not gold.refused and all(map(self._is_value, _value_texts(gold))))
-            for gold in self._golds
-        )
-
-    def _is_value(self, text: str) -> bool:
-        return all(not isinstance(value, str) for value in self._parse(text)[:1])
+        others = [gold for gold in self._golds if gold.value is None]
+        texts = [quantity.value for gold in others for quantity, _ in gold.accepted]
+        texts += [gold.text for gold in others if not gold.accepted]
+        read = [value for text in texts for value in self._parse(text)[:1]]
+        return not any(gold.refused for gold in others) and not any(isinstance(value, str) for value in read)
 
     def _parse(self, text: str) -> algebra.Values:
         return algebra.parse(self._renamed(text))
@@ -170,10 +168,6 @@ class Judge:
         if len(_symbols(listed)) != 1 or any(member.sides.kind != "inequality" for member in listed):
             return []
         return algebra.union([[self._renamed(part) for part in member.text.split(AND)] for member in listed])
-
-
-def _value_texts(gold: Member) -> list[str]:
-    return [quantity.value for quantity, _ in gold.accepted] or [gold.text]
 
 
 def _lists_values(listed: list[Member]) -> bool:

@@ -10,12 +10,12 @@ from typing import Final, TypeVar
 
 from dphrl.data.latex import split_at_commas
 from dphrl.scoring.math.answers import normal_form, number
+from dphrl.scoring.math.forms import PLAIN_NUMBER
 from dphrl.scoring.math.relations import Sides, decimals, sides, symbols
 from dphrl.scoring.math.units import BASE, Quantity, quantity
 from dphrl.scoring.verdict import digest
 
 _Value = TypeVar("_Value")
-_PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?", re.ASCII)
 _TEXT: Final = re.compile(r"\\text\s*\{([^{}]*)\}")
 _CONNECTIVE: Final = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 _SEPARATOR: Final = re.compile(
@@ -40,7 +40,7 @@ class Member:
     @cached_property
     def decimal(self) -> Fraction | None:
         """The value of a text that is nothing but a decimal number, which needs no further reading."""
-        return Fraction(self.text) if _PLAIN.fullmatch(self.text) else None
+        return Fraction(self.text) if PLAIN_NUMBER.fullmatch(self.text) else None
 
     @cached_property
     def whole(self) -> str:
@@ -148,7 +148,7 @@ class Member:
 
 def members(text: str) -> list[Member]:
     r"""The values that a clean answer lists (`1, 2 and 3` or `\{1, 2, 3\}`), or the answer as the only member."""
-    if _PLAIN.fullmatch(text):
+    if PLAIN_NUMBER.fullmatch(text):
         return [Member(text)]
     both = _BOTH.split(text)
     if len(both) > 1 and all(sides(part).kind == "inequality" for part in both):

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Final
 
-from dphrl.scoring.math.forms import DEGREE
+from dphrl.scoring.math.forms import DEGREE, PLAIN_NUMBER
 
 CURRENCY: Final = "\u00a4"
 """The sign that `clean` writes for a dollar sign that is not a delimiter."""
@@ -84,7 +84,6 @@ _WITH_BASE: Final = re.compile(rf"(?P<outer>[({{])?(?P<sign>[-+]?){BASED.pattern
 _INDEXED: Final = re.compile(r"(?<![\w.^}\\])\(?\d[\d.]*+\)?_")
 _TOKEN: Final = re.compile(rf"[A-Za-z]+|\d+|'+|[-/^{DEGREE}\u00a2]")
 _INVERSE: Final = re.compile(r"(\S+) \^ - (\d+)")
-_PLAIN: Final = re.compile(r"[-+]?\d++(?:\.\d++)?")
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def quantity(text: str) -> Quantity:
         factor *= scales.get(token, 1)
     if factor != 1:
         tokens = [token for token in tokens if token not in scales]
-        if _PLAIN.fullmatch(value):
+        if PLAIN_NUMBER.fullmatch(value):
             exact = Fraction(value) * factor
             value = f"\\frac{{{exact.numerator}}}{{{exact.denominator}}}"
         else:
