@@ -135,12 +135,10 @@ def _each(field: Field, convert: Convert, values: Sequence[Any], sizes: Sequence
     """
     of_responses: list[Any] = []
     for value, size in zip(values, sizes, strict=True):
-        if isinstance(value, list):
-            if len(value) != size:
-                raise FieldError(f"{field}: expected {size} values, one per response, found {len(value)}")
-            of_responses += [convert(field, one) for one in value]
-        else:
-            of_responses += [convert(field, value)] if size == 1 else [None] * size
+        listed = value if isinstance(value, list) else [value if size == 1 else None] * size
+        if len(listed) != size:
+            raise FieldError(f"{field}: expected {size} values, one per response, found {len(listed)}")
+        of_responses += [convert(field, element) for element in listed]
     return of_responses
 
 

@@ -1,4 +1,4 @@
-"""Everything that is computed of a base's file and tuned models' files: each model with the base, by itself."""
+"""The comparison of each tuned model with the base, from their files of samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +32,8 @@ from dphrl.report.sentences import five_lines, further
 
 
 @dataclass(frozen=True)
-class OfModel:
-    """A tuned model with the base.
+class ModelComparison:
+    """The comparison of one tuned model with the base.
 
     Attributes:
         diagnosis: on coverage at K.
@@ -79,7 +79,7 @@ class Comparison:
 
     margin: float
     files: dict[str, SampleFile]
-    models: dict[str, OfModel]
+    models: dict[str, ModelComparison]
     exit_code: int
 
     @property
@@ -142,7 +142,7 @@ def _compare(
     k: int | None,
     margin: float,
     styles: Sequence[StyleRule],
-) -> OfModel:
+) -> ModelComparison:
     """A tuned model with the base.
 
     Args:
@@ -201,7 +201,7 @@ def _compare(
         "crossing": measures.crossing(base, tuned),
     }
     qualified = doubts.doubts(diagnosis, joined, shares, files)
-    return OfModel(diagnosis, qualified, varieties, measures.lost(base, tuned), joined, study, tables, notes)
+    return ModelComparison(diagnosis, qualified, varieties, measures.lost(base, tuned), joined, study, tables, notes)
 
 
 def _sizes(samples: pl.DataFrame) -> NDArray[np.int64]:
