@@ -1,6 +1,6 @@
 """The k at which curves of pass@k cross, and right answers by guessing, against enumeration."""
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import polars as pl
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_evaluations import evaluation, study
 
-from dphrl.diagnose.measures import crossing, guessed
+from dphrl.diagnose.measures import compared_k, crossing, guessed
 from dphrl.evaluation import pass_at_k
 
 
@@ -61,6 +61,15 @@ def test_it_is_the_first_k_of_a_lower_curve(counts):
     row = found(policies(base, trained, n=8))
     lower = [k for k in range(1, 9) if np.mean(pass_at_k(8, trained, k)) < np.mean(pass_at_k(8, base, k)) - 1e-9]
     assert row["k"] == (lower[0] if lower else None)
+
+
+@pytest.mark.parametrize("most", [1, 64, 65, 1000])
+def test_the_compared_k_are_dense_and_reach_the_end(most):
+    k = compared_k(most)
+    assert k[: min(most, 64)] == list(range(1, min(most, 64) + 1))
+    assert k[-1] == most
+    assert all(later <= 1.06 * former + 1 for former, later in pairwise(k))
+    assert len(k) < 140
 
 
 def test_guesses_by_enumeration():
