@@ -32,7 +32,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from dphrl.diagnose.guesses import guessed
+from dphrl.diagnose.measures import guessed
 from dphrl.evaluation.chosen import look_chosen
 from dphrl.evaluation.diagnosis import (
     CHOSEN,
@@ -125,8 +125,7 @@ def by_guesses(answers: Sequence[NDArray[np.integer]], gold: NDArray[np.integer]
         classes = pl.Series(drawn.ravel()).cast(pl.String)
         columns = {"prompt_id": np.repeat(np.arange(number), n), "correct": (drawn == gold).ravel()}
         frames[name] = pl.DataFrame(columns).with_columns(answer_class=classes)
-    reached = guessed(frames, k)
-    return None if reached is None else (reached["base"], reached["tuned"])
+    return guessed(frames["base"], [frames["tuned"]], k)
 
 
 def looks_chosen(*models: Policy) -> bool:

@@ -75,16 +75,6 @@ def test_a_schema_has_types_examples_and_keys(databases: Path) -> None:
     assert schema_text(databases / "shop" / "shop.sqlite").lower() == SCHEMA.lower()
 
 
-def test_the_last_line_of_a_table_has_no_comma(tmp_path: Path) -> None:
-    path = write(tmp_path / "d" / "d.sqlite", "create table t (id int, year int); insert into t values (1, 2)")
-    assert schema_text(path).splitlines() == [
-        "CREATE TABLE t (",
-        "    id INT, -- example: [1]",
-        "    `year` INT -- example: [2]",
-        ");",
-    ]
-
-
 def test_bytes_that_are_no_text_are_left_out(tmp_path: Path) -> None:
     path = write(tmp_path / "d" / "d.sqlite", "create table t (a text); insert into t values (cast(x'41ff42' as text))")
     assert "-- example: ['AB']" in schema_text(path)

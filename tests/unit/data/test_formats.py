@@ -15,23 +15,17 @@ def column(found: SampleFile, name: str) -> list[Any]:
     return found.rows[name].to_list()
 
 
-def test_rollouts_of_one_input_are_one_question_of_a_verl_dump(tmp_path: Path) -> None:
-    rows = [verl("It is 4", 1.0), verl("5", 0.0), verl("9", 1.0, "What is 3 * 3?"), verl("four", 1.0)]
-    found = read_samples(lines(tmp_path / "40.jsonl", *rows))
-    assert (found.format, found.settings, found.notes) == ("verl", {}, ())
-    asked = [CHAT.strip(), CHAT.strip(), "What is 3 * 3?", CHAT.strip()]
-    assert column(found, "question_id") == column(found, "question") == asked
-    assert column(found, "text") == ["It is 4", "5", "9", "four"]
-    assert column(found, "correct") == [True, False, True, True]
-    assert column(found, "gold") == ["4"] * 4
-    assert column(found, "truncated") == [None] * 4
-
-
 def test_shaped_scores_of_verl_need_a_threshold_or_another_field(tmp_path: Path) -> None:
     path = lines(tmp_path / "80.jsonl", verl("4", 1.0, acc=True), verl("5", -1.0, acc=False), verl("4", 0.5, acc=True))
     with pytest.raises(SourceError, match=r"80\.jsonl, line 2: score: expected 0 or 1.*found -1\.0.*--threshold T"):
         read_samples(path)
-    assert column(read_samples(path, threshold=0.5), "correct") == [True, False, True]
+    found = read_samples(path, threshold=0.5)
+    assert (found.format, found.settings, found.notes) == ("verl", {}, ())
+    assert (
+        found.rows.select("question_id", "question", "gold", "truncated").rows()
+        == [(*[CHAT.strip()] * 2, "4", None)] * 3
+    )
+    assert column(found, "correct") == [True, False, True]
     assert column(read_samples(path, threshold=0.6), "correct") == [True, False, False]
     assert column(read_samples(path, mapping={"correct": "acc"}), "correct") == [True, False, True]
 
@@ -142,12 +136,8 @@ def test_lists_of_qwen_math_are_samples(tmp_path: Path) -> None:
     assert column(found, "correct") == [True, False, True, True, False]
     assert column(found, "truncated") == [False, True, False, False, False]
     assert found.notes == ()
-
-
-def test_lists_of_other_lengths_are_named(tmp_path: Path) -> None:
-    path = lines(tmp_path / "x.jsonl", qwen_math(0, ["4"], [True]), qwen_math(1, ["4", "5"], [True]))
-    with pytest.raises(SourceError, match=r"line 2: score: expected 2 values, one per response, found 1"):
-        read_samples(path)
+    with pytest.raises(SourceError, match=r"line 1: score: expected 2 values, one per response, found 1"):
+        read_samples(lines(tmp_path / "x.jsonl", qwen_math(1, ["4", "5"], [True])))
 
 
 def shard(path: Path, ids: str, program: str | None = "p") -> Path:

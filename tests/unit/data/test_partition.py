@@ -65,20 +65,6 @@ def test_counts_land_in_the_right_set(threshold: int) -> None:
     assert found["reference_sample"].null_count() == 9
 
 
-def test_without_one_correct_sample_a_prompt_is_dropped_on_demand() -> None:
-    gold, verdicts = _gold(dict.fromkeys(BY_COUNT, True)), _verdicts(BY_COUNT)
-    found = candidates(gold, verdicts, 8, PartitionConfig(drop_all_wrong=True))
-    assert _divided(found) == {"p0": "dropped", **{f"p{c}": "exp" for c in range(1, 8)}, "p8": "pef"}
-    assert found["reason"][0] == "no sample correct"
-
-
-def test_a_prompt_whose_gold_is_not_kept_is_dropped_whatever_its_samples() -> None:
-    found = candidates(_gold({"a": False, "b": True}), _verdicts({"a": [True] * 2, "b": [True] * 2}), 2,
-                       PartitionConfig(pef_min_correct=2))  # fmt: skip
-    assert _divided(found) == {"a": "dropped", "b": "pef"}
-    assert found["reason"].to_list() == ["gold: unrunnable", "near-perfect"]
-
-
 @pytest.mark.parametrize(
     ("gold", "samples", "named"),
     [
@@ -93,6 +79,25 @@ def test_missing_or_surplus_samples_are_an_error(
 ) -> None:
     with pytest.raises(ValueError, match=named):
         candidates(_gold(gold), _verdicts(samples), 2, PartitionConfig(pef_min_correct=2))
+
+
+def test_prompts_without_a_kept_gold_or_without_a_correct_sample_are_dropped() -> None:
+    config = PartitionConfig(pef_min_correct=2, drop_all_wrong=True)
+    samples = {"a": [True] * 2, "b": [True] * 2, "c": [False] * 2, "d": [True, False]}
+    divided = candidates(_gold({"a": False, "b": True, "c": True, "d": True}), _verdicts(samples), 2, config)
+    assert divided.select("subset", "reason").rows() == [
+        ("dropped", "gold: unrunnable"),
+        ("pef", "near-perfect"),
+        ("dropped", "no sample correct"),
+        ("exp", "below threshold"),
+    ]
+
+
+@pytest.mark.parametrize("samples", [{}, {"a": [False] * 8}])
+def test_without_candidates_there_is_nothing_to_refine(samples: dict[str, list[bool]]) -> None:
+    divided = candidates(_gold(dict.fromkeys(samples, True)), _verdicts(samples), 8, PartitionConfig())
+    assert SCHEMAS["partition"].conform(divided, "test").height == len(samples)
+    assert refine(divided, _verdicts({}), PartitionConfig()).equals(divided)
 
 
 CANDIDATES = candidates(
@@ -122,17 +127,6 @@ def test_a_wrong_further_sample_sends_the_prompt_away(on_reject: str, rejected: 
 def test_refinement_needs_one_verdict_for_each_candidate(drawn: dict[str, list[bool]]) -> None:
     with pytest.raises(ValueError, match=r"3 candidates of D_pef but .* rerun the sample and score stages"):
         refine(CANDIDATES, _verdicts(drawn), PartitionConfig())
-
-
-def test_without_a_candidate_there_is_nothing_to_refine() -> None:
-    found = candidates(_gold({"a": True}), _verdicts({"a": [False] * 8}), 8, PartitionConfig())
-    assert refine(found, _verdicts({}), PartitionConfig()).equals(found)
-
-
-def test_no_prompts_at_all() -> None:
-    found = candidates(_gold({}), _verdicts({}), 8, PartitionConfig())
-    assert SCHEMAS["partition"].conform(found, "test").height == 0
-    assert refine(found, _verdicts({}), PartitionConfig()).height == 0
 
 
 PROMPTS = st.dictionaries(

@@ -40,12 +40,13 @@ def test_every_plain_field_is_read(tmp_path: Path) -> None:
     assert found.rows.rows() == [("q1", "What is 2 + 2?", "4", True, '{"value": 4}', None, False)]
     assert (found.path, found.format, found.notes) == (tmp_path / "a.jsonl", "plain", ())
     assert found.settings == {"temperature": "0.7"}
-
-
-def test_other_usual_names_are_read_next_to_a_response(tmp_path: Path) -> None:
+    assert read_samples(found.path, mapping={"cluster": "further"}).rows["cluster"].to_list() == ["ignored"]
+    # Other usual names.
     row = {"id": 7, "problem": "2 + 2?", "response": "4", "is_correct": True, "answer": "4"}
-    samples = read_samples(lines(tmp_path / "a.jsonl", row))
-    assert samples.rows.rows() == [("7", "2 + 2?", "4", True, "4", None, None)]
+    assert read_samples(lines(tmp_path / "b.jsonl", row)).rows.rows() == [("7", "2 + 2?", "4", True, "4", None, None)]
+    # Completions as texts are no results of reasoning-gym.
+    row = {"question": "q", "expected_answer": "4", "completions": ["4", "5"], "correct": [True, False]}
+    assert right(lines(tmp_path / "c.jsonl", row)) == {"q": [True, False]}
 
 
 def test_a_field_without_a_value_in_the_first_row_is_read(tmp_path: Path) -> None:
@@ -123,14 +124,10 @@ def test_recipes_of_the_docs_read_the_files_of_other_tools(tmp_path: Path, tool:
     assert found.rows["gold"].to_list() == [None if tool == "evalplus" else "4"]
 
 
-@pytest.mark.parametrize(
-    ("value", "verdict"),
-    [("C", True), ("I", False), ("N", False), ("pass", True), ("fail", False), ("timeout", False), (1.0, True)],
-)
-def test_words_of_judges(tmp_path: Path, value: object, verdict: bool) -> None:
-    row = {"task_id": "HumanEval/0", "solution": "def f(): ...", "plus_status": value}
-    mapping = {"question_id": "task_id", "text": "solution", "correct": "plus_status"}
-    assert read_samples(lines(tmp_path / "a.jsonl", row), mapping=mapping).rows["correct"].to_list() == [verdict]
+def test_words_of_judges(tmp_path: Path) -> None:
+    words = {"C": True, "I": False, "N": False, "pass": True, "fail": False, "timeout": False, 1.0: True}
+    path = lines(tmp_path / "a.jsonl", *({"id": 1, "plus_status": word} for word in words))
+    assert right(path, mapping={"correct": "plus_status"}) == {"1": [*words.values()]}
 
 
 PLAIN = {"question": "q", "text": "t"}
@@ -265,11 +262,6 @@ def test_counts_are_samples_in_no_order(tmp_path: Path) -> None:
         read_samples(lines(tmp_path / "d.jsonl", {"id": 1, "n": 0, "c": 0}))
 
 
-def test_completions_of_other_tools_are_plain(tmp_path: Path) -> None:
-    row = {"question": "q", "expected_answer": "4", "completions": ["4", "5"], "correct": [True, False]}
-    assert [*right(lines(tmp_path / "a.jsonl", row)).values()] == [[True, False]]
-
-
 def test_results_of_reasoning_gym(tmp_path: Path) -> None:
     """The fields of its eval/eval.py, with several completions and with one."""
     completions = [
@@ -305,34 +297,12 @@ def test_a_file_in_no_known_format_is_answered_with_its_fields(tmp_path: Path) -
         read_samples(path)
     mapping = {"question": "query", "text": "runs.*.reply", "correct": "runs.*.ok"}
     assert list(right(path, mapping=mapping).values()) == [[True]]
-
-
-@pytest.mark.parametrize(
-    ("row", "options"),
-    [
-        # Parquet of open-r1/OpenR1-Math-220k.
-        (
-            {
-                **{"problem": "Q", "solution": "s", "uuid": "u", "is_reasoning_complete": [True, True]},
-                **{"generations": ["a", "b"], "correctness_math_verify": [True, False], "correctness_count": 1},
-                **{"finish_reasons": ["stop", "stop"], "messages": [{"role": "user", "content": "Q"}]},
-            },
-            "correct=correctness_math_verify",
-        ),
-        # Results of SkyThought at temperature 0.7.
-        (
-            {"problem": "Q", "responses": {"0.7": [{"content": "a", "correctness": True}]}},
-            "text=responses.0.7.*.content correct=responses.0.7.*.correctness",
-        ),
-    ],
-)
-def test_options_read_published_files(tmp_path: Path, row: dict[str, Any], options: str) -> None:
-    path = lines(tmp_path / "a.jsonl", row)
-    mapping = dict(option.split("=") for option in options.split())
-    assert read_samples(path, mapping=mapping).rows["correct"].any()
-    if "text" in mapping:
-        with pytest.raises(SourceError, match=re.escape(mapping["text"])):
-            read_samples(path)
+    # SkyThought at temperature 0.7: a key with a dot.
+    path = lines(tmp_path / "b.jsonl", {"problem": "Q", "responses": {"0.7": [{"content": "a", "ok": True}]}})
+    mapping = {"text": "responses.0.7.*.content", "correct": "responses.0.7.*.ok"}
+    assert right(path, mapping=mapping) == {"Q": [True]}
+    with pytest.raises(SourceError, match=r"responses\.0\.7\.\*\.content"):
+        read_samples(path)
 
 
 @pytest.mark.parametrize(

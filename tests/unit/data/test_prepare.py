@@ -83,12 +83,6 @@ def test_rows_become_prompts_gold_and_rejections() -> None:
     assert SCHEMAS["rejected"].conform(prepared.rejected, "test").height == 5
 
 
-def test_without_a_tokenizer_prompts_have_no_tokens_and_none_is_overlong() -> None:
-    prepared = prepare([sql("a" * 99)], "sql", "s", None, 1)
-    assert prepared.prompts["prompt_token_ids"].to_list() == [[]]
-    assert SCHEMAS["prompts"].conform(prepared.prompts, "test").height == 1
-
-
 def test_a_dataset_without_a_single_prompt_is_an_error() -> None:
     rows = [{"prompt": "a"}, {"prompt": "b"}, sql("c" * 11)]
     with pytest.raises(
@@ -149,7 +143,6 @@ def test_malformed_maths_rows_say_why(row: dict[str, Any], detail: str) -> None:
         ({"answer": 0.5}, {"answer": 0.5}),
         ({"answer": 10**400}, {"answer": 10**400}),
         ({"answer": "$10-4 n$"}, {"answer": "$10-4 n$"}),
-        ({"answer": "336^\\circ"}, {"answer": "336^\\circ"}),
         ({"answer": "9 + 9 = 18\n#### 18"}, {"answer": "18"}),
         ({"answer": "4", "solution": "\\boxed{5}"}, {"answer": "4"}),
         ({"answer": None, "solution": "\\boxed{5}, no: \\boxed{\\frac{1}{2}}."}, {"answer": "\\frac{1}{2}"}),
@@ -162,10 +155,8 @@ def test_malformed_maths_rows_say_why(row: dict[str, Any], detail: str) -> None:
         ({"final_answer": ["(3"], "is_multiple_answer": True}, {"answer": "(3"}),
         ({"final_answer": ["a,,b"], "is_multiple_answer": True}, {"answer": "a,,b"}),
         ({"answer": [1.0, "x"]}, {"answer": ["1", "x"]}),
-        ({"answer": "1", "tolerance": 0.01}, {"answer": "1", "tolerance": 0.01}),
         ({"answer": "1", "tolerance": 1e-05}, {"answer": "1", "tolerance": 1e-05}),
         ({"reward_model": {"ground_truth": "34"}}, {"answer": "34"}),
-        ({"reward_model": {"ground_truth": 34.0}}, {"answer": 34}),
         ({"reward_model": {"ground_truth": ["3", "4"]}}, {"answer": ["3", "4"]}),
         ({"reward_model": {"ground_truth": {"solution": "\\boxed{a}", "target": "b"}}}, {"answer": "b"}),
         ({"ground_truth": "34"}, {"answer": "34"}),
@@ -233,9 +224,12 @@ def test_long_truths_are_compared_in_a_moment() -> None:
 
 
 def test_fields_are_renamed() -> None:
-    rows = [{"q": "1 + 1?", "label": 2.0, "answer": "no"}]
-    fields = {"question": "q", "answer": "label"}
+    rows = [{"q": "1 + 1?", "label": 2.0, "answer": "no", "level": 1, "type": "Algebra"}]
+    fields = {"question": "q", "answer": "label", "level": "type"}
     assert truths(rows, "math", fields=fields) == [{"answer": 2}]
+    # Without a tokenizer prompts have no tokens, and none is overlong.
+    prepared = prepare(rows, "math", "s", None, 1, fields=fields).prompts
+    assert prepared.select("level", "prompt_token_ids").rows() == [("Algebra", [])]
     with pytest.raises(SourceError, match="row 0: expected label or solution, found only 'q, answer'"):
         prepare([{"q": "1 + 1?", "answer": "2"}], "math", "s", None, 1, fields=fields)
 
@@ -373,7 +367,6 @@ def test_overlap_is_exact_or_normalised() -> None:
         ({"level": "Level 3"}, "Level 3"),
         ({"level": 3}, "3"),
         ({"difficulty": "moderate"}, "moderate"),
-        ({"hardness": "extra"}, "extra"),
         ({"level": " two\n\u202elines \x00 "}, "two lines"),
         ({"level": "<b>" * 1000}, ("<b>" * 1000)[:40]),
         ({"level": "\ud800"}, None),
@@ -388,11 +381,6 @@ def test_a_level_is_one_short_line_and_rejects_no_row(given: dict[str, Any], lev
     prepared = prepare([sql("Q?", **given)], "sql", "s", None, 9)
     assert prepared.prompts["level"].to_list() == [level]
     SCHEMAS["prompts"].conform(prepared.prompts, "test")
-
-
-def test_the_field_of_the_level_can_be_renamed() -> None:
-    row = sql("Q?", type="Algebra", level=1)
-    assert prepare([row], "sql", "s", None, 9, fields={"level": "type"}).prompts["level"].to_list() == ["Algebra"]
 
 
 SOLVED = [{"role": "user", "content": "What is 2+2?"}, {"role": "assistant", "content": "<think>Two and two"}]

@@ -58,6 +58,7 @@ def test_the_terminal_has_the_numbers_and_the_questions_that_were_lost_are_in_th
     assert (found["version"], found["exit_code"], found["models"]["worse"]["k"]) == (4, 3, 2)
     assert [found["models"][name]["diagnosis"] for name in ("worse", "same")] == ["COLLAPSED", "NOT COLLAPSED"]
     assert [one["prompt_id"] for one in found["models"]["worse"]["lost"]] == sorted(f"q{n}" for n in range(20, 40))
+    assert {row["method"] for row in found["tables"]["by_base"]} == {"worse", "same"}
     page = (tmp_path / "d.html").read_text(encoding="utf-8")
     for text in ("worse: COLLAPSED", "same: NOT COLLAPSED", "Question q20"):
         assert text in page
@@ -162,18 +163,6 @@ def test_hotter_files_and_trainings(tmp_path, capsys):
     assert "grpo (2)" in out
 
 
-def test_questions_are_grouped_by_a_field(tmp_path, capsys):
-    rows = [
-        {"question_id": f"q{n}", "text": f"answer {right}", "correct": right, "topic": f"t{n % 20}"}
-        for n in range(200)
-        for right in (True, False)
-    ]
-    main(
-        ["diagnose", *(str(lines(tmp_path / f"{name}.jsonl", *rows)) for name in ("a", "b")), "--map", "cluster=topic"]
-    )
-    assert "over 200 questions in 20 groups" in capsys.readouterr().out
-
-
 def test_usage_errors(files, tmp_path, capsys):
     for arguments, said in (
         ([files[0]], "required: TUNED"),
@@ -196,8 +185,6 @@ def test_errors_in_files(files, tmp_path, capsys):
     other = write(tmp_path / "other.jsonl", {"z": "+"}, question="Another one")
     assert main(["diagnose", files[0], other]) == 2
     assert "no question in common" in capsys.readouterr().err
-    assert main(["diagnose", *files, "--k", "8"]) == 2
-    assert "largest possible k is 4" in capsys.readouterr().err
 
 
 def test_answers_are_judged_here(tmp_path, capsys):

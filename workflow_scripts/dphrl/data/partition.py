@@ -35,17 +35,28 @@ def candidates(gold: pl.DataFrame, verdicts: pl.DataFrame, n: int, config: Parti
             f" samples and {'no' if kept is None else 'a'} gold row: rerun prompts, sample and score of that dataset"
         )
     rules = [
-        (~pl.col("kept"), "dropped", pl.format("gold: {}", pl.col("gold_reason").fill_null("not kept"))),
-        ((pl.col("c") == 0) & config.drop_all_wrong, "dropped", pl.lit("no sample correct")),
-        (pl.col("c") >= config.pef_min_correct, "pef", pl.lit("near-perfect")),
-        (pl.lit(True), "exp", pl.lit("below threshold")),
+        ((pl.col("c") == 0) & config.drop_all_wrong, "dropped", "no sample correct"),
+        (pl.col("c") >= config.pef_min_correct, "pef", "near-perfect"),
+        (pl.lit(True), "exp", "below threshold"),
     ]
+    return _divided(rows, rules)
+
+
+def _divided(rows: pl.DataFrame, rules: Sequence[tuple[pl.Expr, str, str]]) -> pl.DataFrame:
+    """The table of a division: the first rule that holds gives subset and reason; a gold that is not kept comes first.
+
+    Args:
+        rows: prompt_id, n, c, kept and gold_reason.
+        rules: condition, subset, reason.
+    """
+    of_gold = pl.format("gold: {}", pl.col("gold_reason").fill_null("not kept"))
+    exprs = [(~pl.col("kept"), "dropped", of_gold), *((rule, subset, pl.lit(reason)) for rule, subset, reason in rules)]
     return rows.select(
         "prompt_id",
         "n",
         "c",
-        subset=pl.coalesce(pl.when(rule).then(pl.lit(subset)) for rule, subset, _ in rules),
-        reason=pl.coalesce(pl.when(rule).then(reason) for rule, _, reason in rules),
+        subset=pl.coalesce(pl.when(rule).then(pl.lit(subset)) for rule, subset, _ in exprs),
+        reason=pl.coalesce(pl.when(rule).then(reason) for rule, _, reason in exprs),
         reference_sample=pl.lit(None, dtype=pl.Int32),
     ).sort("prompt_id")
 
@@ -93,20 +104,10 @@ def given(
         first = f" ({len(missing)} rows are no prompt, first row {missing[0]})" if missing else ""
         notes.append(f"{len(new)} prompts of {len(lines)} rows for {subset}{first}")
     named = pl.DataFrame({"prompt_id": list(subsets), "subset": list(subsets.values())}, orient="col")
-    divided = gold.select("prompt_id", "kept", gold_reason="reason").join(named, on="prompt_id", how="left")
-    rules = [
-        (~pl.col("kept"), "dropped", pl.format("gold: {}", pl.col("gold_reason").fill_null("not kept"))),
-        (pl.col("subset").is_null(), "dropped", pl.lit("in neither file")),
-    ]
-    table = divided.select(
-        "prompt_id",
-        n=pl.lit(0, pl.Int32),
-        c=pl.lit(0, pl.Int32),
-        subset=pl.coalesce(*(pl.when(rule).then(pl.lit(subset)) for rule, subset, _ in rules), "subset"),
-        reason=pl.coalesce(*(pl.when(rule).then(reason) for rule, _, reason in rules), pl.lit("given")),
-        reference_sample=pl.lit(None, dtype=pl.Int32),
-    ).sort("prompt_id")
-    return table, "; ".join(notes)
+    divided = gold.select("prompt_id", n=pl.lit(0, pl.Int32), c=pl.lit(0, pl.Int32), kept="kept", gold_reason="reason")
+    rules = [(pl.col("subset") == subset, subset, "given") for subset in files]
+    rules.append((pl.lit(True), "dropped", "in neither file"))
+    return _divided(divided.join(named, on="prompt_id", how="left"), rules), "; ".join(notes)
 
 
 def _keys(row: Row, fields: Fields) -> list[object]:

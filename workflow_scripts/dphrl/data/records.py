@@ -172,7 +172,9 @@ def _list(path: Path) -> Iterator[tuple[int, Record]]:
             content = f"one object with the keys {keys}, ...: write its rows alone, jq '.KEY' FILE > ROWS.json"
         raise SourceError(f"{path}: expected a list of objects, found {content}")
     for index, row in enumerate(rows):
-        yield index, _object(path, index, row)
+        if not isinstance(row, dict):
+            raise SourceError(f"{place(path, index)}: expected a JSON object, found {type(row).__name__}")
+        yield index, row
 
 
 def _rows_of(value: Any, held: bool = False) -> list[Any] | None:
@@ -240,9 +242,3 @@ def _without_decimals(value: Any) -> Any:
 
 def _objects(values: list[Any]) -> bool:
     return all(isinstance(row, dict) for row in values)
-
-
-def _object(path: Path, number: int, value: Any) -> Record:
-    if not isinstance(value, dict):
-        raise SourceError(f"{place(path, number)}: expected a JSON object, found {type(value).__name__}")
-    return value

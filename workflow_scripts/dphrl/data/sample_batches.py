@@ -80,11 +80,7 @@ class Reader:
     def _column(self, name: str, convert: Convert, records: Sequence[Record]) -> list[Any]:
         """A value for each record."""
         field = self._fields.get(name, Field(()))
-        values = list(map(field.find, records))
-        # Most files lack most fields: no loop for a million rows.
-        if values.count(None) == len(values):
-            return [convert(field, None)] * len(values)
-        return [convert(field, value) for value in values]
+        return [convert(field, value) for value in map(field.find, records)]
 
     def _ids(self, records: Sequence[Record], questions: Sequence[str]) -> list[str]:
         """The file's ids; a question without one is known by its text."""
@@ -137,16 +133,12 @@ def _each(field: Field, convert: Convert, values: Sequence[Any], sizes: Sequence
 
     One value for several responses (a metric of lm-evaluation-harness with repeats) says nothing of each of them.
     """
-    if values.count(None) == len(values):
-        return [None] * sum(sizes)
     of_responses: list[Any] = []
     for value, size in zip(values, sizes, strict=True):
-        if isinstance(value, list):
-            if len(value) != size:
-                raise FieldError(f"{field}: expected {size} values, one per response, found {len(value)}")
-            of_responses += [convert(field, one) for one in value]
-        else:
-            of_responses += [convert(field, value)] if size == 1 else [None] * size
+        listed = value if isinstance(value, list) else [value if size == 1 else None] * size
+        if len(listed) != size:
+            raise FieldError(f"{field}: expected {size} values, one per response, found {len(listed)}")
+        of_responses += [convert(field, element) for element in listed]
     return of_responses
 
 

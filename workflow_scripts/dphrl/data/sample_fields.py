@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from operator import methodcaller
 from typing import Any, Final
 
 from dphrl.config.errors import show
@@ -27,9 +26,6 @@ class Field:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
-        # Most fields have one name: no loop for a million rows.
-        is_plain = len(names) == 1 and "." not in names[0]
-        self.find: Callable[[Record], Any] = methodcaller("get", names[0]) if is_plain else self._first
 
     def __str__(self) -> str:
         return " or ".join(self._names)
@@ -38,7 +34,7 @@ class Field:
         """Whether the field is in a record. A null counts, and so does a field inside a null or empty object."""
         return any(name in record or _nested(record, name.split(".")) is not _ABSENT for name in self._names)
 
-    def _first(self, record: Record) -> Any:
+    def find(self, record: Record) -> Any:
         for name in self._names:
             value = record.get(name)
             if value is None and "." in name:

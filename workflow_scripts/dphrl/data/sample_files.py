@@ -106,16 +106,18 @@ def read_samples(
         fields = names_of(leaves(first))
         raise SourceError(f"{path}: --map {name}={theirs}: the first object has no such field; it has {fields}")
     mapping = {name: theirs for name, theirs in mapping.items() if name not in absent}
-    score = score_field(path, known, first, mapping) if verdicts else None
-    names = _names(known, first, mapping | ({"score": score} if score else {}))
-    if not verdicts:
+    names, score = _names(known, first, mapping), None
+    if verdicts:
+        score = score_field(path, known, first, mapping)
+        names |= {"score": (score,)} if score else {}
+    else:
         names, threshold = {name: theirs for name, theirs in names.items() if name not in _VERDICTS}, None
     if threshold is not None and not Field(names.get("score", ())).is_in(first):
         raise SourceError(f"{path}: which field is the score? Say --map score=FIELD")
     shown = tqdm(chain([head], records), desc=path.name, unit=" rows", delay=2, disable=None, leave=False)
     left_out: Counter[str] = Counter()
-    given = last_outputs(shown) if known is VERL else shown
-    rows = _table(_samples(given, known, names, first, left_out), Reader(names, threshold))
+    draws = _samples(last_outputs(shown) if known is VERL else shown, known, names, first, left_out)
+    rows = _table(draws, Reader(names, threshold))
     # One --map is for all files of a comparison, which may be in several formats.
     notes = [f"no field {theirs}: {name} is read as in other {known.name} files" for name, theirs in absent.items()]
     notes += [f"{count:,} rows are left out: {why}" for why, count in left_out.items()]
@@ -137,7 +139,9 @@ def _names(known: Format, first: Record, mapping: Mapping[str, str]) -> dict[str
     names = dict(known.names)
     if known in (PLAIN, REASONING_GYM):
         # The first object says which names the file has, and whether it has texts, verdicts alone, or counts.
-        present = {name: tuple(one for one in theirs if Field((one,)).is_in(first)) for name, theirs in names.items()}
+        present = {
+            name: tuple(name for name in theirs if Field((name,)).is_in(first)) for name, theirs in names.items()
+        }
         names = {name: present[name] or (name,) for name in names if name not in _FORMS or present[name]}
         if set(_RECORDED).intersection(present["text"]):
             names["text"] = tuple(dict.fromkeys((*present["text"], *_RECORDED)))
@@ -200,8 +204,13 @@ def _ids_and_questions(rows: pl.DataFrame) -> Iterator[str]:
         counts = pairs.group_by(column, maintain_order=True).len()
         several = counts.filter(pl.col("len") > 1)[column].to_list()
         if several:
-            named = ", ".join(show(value, 60) for value in several[:_NAMED])
-            yield f"{len(several):,} {problem}: {named}{', ...' if len(several) > _NAMED else ''}"
+            yield f"{len(several):,} {problem}: {listed(several)}"
+
+
+def listed(questions: Sequence[str]) -> str:
+    """The first questions, for a note."""
+    named = ", ".join(show(question, 60) for question in questions[:_NAMED])
+    return f"{named}, ..." if questions[_NAMED:] else named
 
 
 def _in_databases(path: Path, rows: pl.DataFrame) -> pl.DataFrame:

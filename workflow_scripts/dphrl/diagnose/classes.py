@@ -1,4 +1,4 @@
-r"""Which samples are alike: the evaluation of a file of samples, with classes of answers, ways and styles.
+r"""The evaluation of a file of samples: which of its answers, ways of calculating and styles are alike.
 
 If a scorer of the workflow judged all files, the classes of the scorer count. Otherwise the text decides:
 
@@ -34,7 +34,7 @@ _AT_ONCE = 65_536
 
 
 def evaluations(joined: Joined, keys: Mapping[str, tuple[str, int]], styles: Sequence[StyleRule]) -> pl.DataFrame:
-    """The evaluations of all files, a dataset without trainings or one with a training for each file of a model.
+    """The evaluations of all files: one policy per file, trainings of a model under its name with their numbers.
 
     Args:
         joined: as `with_answers` gives it.

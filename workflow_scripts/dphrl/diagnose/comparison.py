@@ -1,6 +1,6 @@
-"""Everything that is computed of a base's file and tuned models' files: each model with the base, by itself."""
+"""The comparison of each tuned model with the base, from their files of samples."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from dphrl.config.blocks.evaluation import EvaluateConfig, StyleRule
 from dphrl.data.records import SourceError
-from dphrl.data.sample_files import SampleFile
-from dphrl.diagnose import remarks
+from dphrl.data.sample_files import SampleFile, listed
+from dphrl.diagnose import doubts, measures
 from dphrl.diagnose.classes import evaluations, with_answers
-from dphrl.diagnose.crossing import crossing
-from dphrl.diagnose.guesses import guessed
-from dphrl.diagnose.joined import Joined, join, listed, policy_names
+from dphrl.diagnose.joined import Joined, join, policy_names
 from dphrl.evaluation.chosen import look_chosen
 from dphrl.evaluation.diagnosis import (
     LEFT_OUT,
@@ -28,14 +26,14 @@ from dphrl.evaluation.diagnosis import (
     varied,
 )
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.study import Policy, Study
+from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import passk
 from dphrl.report.sentences import five_lines, further
 
 
 @dataclass(frozen=True)
-class OfModel:
-    """A tuned model with the base.
+class ModelComparison:
+    """The comparison of one tuned model with the base.
 
     Attributes:
         diagnosis: on coverage at K.
@@ -81,7 +79,7 @@ class Comparison:
 
     margin: float
     files: dict[str, SampleFile]
-    models: dict[str, OfModel]
+    models: dict[str, ModelComparison]
     exit_code: int
 
     @property
@@ -144,7 +142,7 @@ def _compare(
     k: int | None,
     margin: float,
     styles: Sequence[StyleRule],
-) -> OfModel:
+) -> ModelComparison:
     """A tuned model with the base.
 
     Args:
@@ -152,7 +150,7 @@ def _compare(
         hot: by policy, at higher temperatures.
     """
     joined = join({**files, **hot})
-    notes = [*_left_out(joined), *joined.notes]
+    notes = list(joined.notes)
     # Files at higher temperatures choose neither K nor questions.
     sizes = np.min([_sizes(joined.rows[policy]) for policy in files], axis=0)
     used = diagnosis_k(sizes) if k is None else _possible(k, sizes)
@@ -174,7 +172,10 @@ def _compare(
     study = replace(every, policies=[base, *tuned])
     kinds = ("responses" if joined.whole and kind == "answers" else kind for kind in kinds_of(study))
     varieties = [variety for kind in kinds if (variety := varied(base, tuned, kind)) is not None]
-    guesses = None if joined.whole or used == 1 else _guesses(joined, list(files), used)
+    own = list(files)[1:]
+    guesses = None
+    if not joined.whole and used > 1:
+        guesses = measures.guessed(joined.rows[BASE], [joined.rows[policy] for policy in own], used)
     if guesses is None and used > 1:
         notes.append(
             "Answers have no classes that show guesses; where they can be guessed, a loss may be one of guesses."
@@ -186,21 +187,21 @@ def _compare(
         margin,
         chosen=any(look_chosen(policy.sizes, policy.right) for policy in every.policies),
         guesses=guesses,
-        unanswered=remarks.unanswered(joined, list(files)[1:]),
+        unanswered=doubts.unanswered(joined, own),
         variety=next(iter(varieties), None),
         by_hand=k is not None and k != diagnosis_k(sizes),
     )
     if hot:
         diagnosis = hotter(diagnosis, base, {method: by_method[method] for method in hot}, every.seed)
-    shares = remarks.answers(joined)
+    shares = measures.answers(joined)
     tables = {
         "answers": shares,
         "passk": passk(study),
-        "by_base": remarks.by_base(base, tuned, used),
-        "crossing": crossing(base, tuned),
+        "by_base": measures.by_base(base, tuned, used),
+        "crossing": measures.crossing(base, tuned),
     }
-    doubts = remarks.doubts(diagnosis, joined, shares, files)
-    return OfModel(diagnosis, doubts, varieties, _lost(base, tuned), joined, study, tables, notes)
+    qualified = doubts.doubts(diagnosis, joined, shares, files)
+    return ModelComparison(diagnosis, qualified, varieties, measures.lost(base, tuned), joined, study, tables, notes)
 
 
 def _sizes(samples: pl.DataFrame) -> NDArray[np.int64]:
@@ -217,26 +218,3 @@ def _possible(k: int, sizes: NDArray[np.int64]) -> int:
             f" {most}"
         )
     return k
-
-
-def _left_out(joined: Joined) -> Iterator[str]:
-    """A note on each file with questions that are not in all files."""
-    for name, questions in joined.left_out.items():
-        if questions:
-            yield f"{name}: {len(questions):,} questions are not in every file and left out: {listed(questions)}"
-
-
-def _guesses(joined: Joined, policies: Sequence[str], k: int) -> tuple[float, float] | None:
-    """pass@k of base and tuned model with the right answer of another question; None without classes of answers."""
-    hit = guessed({name: joined.rows[name] for name in policies}, k)
-    return None if hit is None else (hit.pop(BASE), float(np.mean(list(hit.values()))))
-
-
-def _lost(base: Policy, tuned: Sequence[Policy]) -> pl.DataFrame:
-    """The questions that the base solves and the tuned model does not, the base's surest first."""
-    counts = {"base_right": base.right, "base_samples": base.sizes}
-    counts["tuned_right"] = np.sum([policy.right for policy in tuned], axis=0)
-    counts["tuned_samples"] = np.sum([policy.sizes for policy in tuned], axis=0)
-    rows = base.rows.select("prompt_id").with_columns(pl.Series(name, values) for name, values in counts.items())
-    lost = rows.filter(pl.col("base_right") > 0, pl.col("tuned_right") == 0).drop("tuned_right")
-    return lost.sort(-pl.col("base_right") / pl.col("base_samples"), "prompt_id")

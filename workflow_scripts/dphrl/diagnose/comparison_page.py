@@ -7,7 +7,7 @@ import polars as pl
 from pydantic_core import to_json as json_of
 
 from dphrl.diagnose import tables as shown
-from dphrl.diagnose.comparison import Comparison, OfModel
+from dphrl.diagnose.comparison import Comparison, ModelComparison
 from dphrl.diagnose.joined import shown_as
 from dphrl.evaluation.names import BASE
 from dphrl.report.render import render
@@ -64,7 +64,7 @@ def page(comparison: Comparison) -> bytes:
     return html.encode("utf-8", errors="replace")
 
 
-def _lost(model: OfModel, name: str) -> list[dict[str, Any]]:
+def _lost(model: ModelComparison, name: str) -> list[dict[str, Any]]:
     """The first lost questions with answers of both models: right answers of the base, first answers of the tuned."""
     lost = model.lost.head(_QUESTIONS)
     questions = lost.join(model.joined.questions, on="prompt_id", maintain_order="left")
@@ -115,7 +115,7 @@ VERSION = 4
 def to_json(comparison: Comparison) -> bytes:
     """The comparison as JSON; numbers that are not finite are null. docs/diagnose.md names the keys of the top level.
 
-    A model has its word as `diagnosis`, the other attributes of `Diagnosis`, and those of `OfModel` that can be
+    A model has its word as `diagnosis`, the other attributes of `Diagnosis`, and those of `ModelComparison` that can be
     written: doubts, varieties, lost. `left_out` lists by file the questions that some other file lacks, `sentences` the
     lines of the diagnosis. The same files give the same bytes.
     """

@@ -9,16 +9,14 @@ from typing import Self
 
 import polars as pl
 
-from dphrl.config.errors import show
 from dphrl.data.records import SourceError, leaves, names_of
-from dphrl.data.sample_files import SampleFile
+from dphrl.data.sample_files import SampleFile, listed
 from dphrl.data.sample_formats import CLASSES
 from dphrl.evaluation.names import BASE, BASE_ITSELF
 from dphrl.text import visible
 
 UNANSWERED = "unanswered"
 """The column of samples without an answer, of files that are judged here."""
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def join(files: Mapping[str, SampleFile]) -> Joined:
             )
         if missing:
             notes.append(f"{name}: {missing:,} of {file.rows.height:,} samples are not judged and left out")
-    key, common, said = _common(judged)
+    key, common, of_key = _common(judged)
     if not common.len():
         first, *_, last = files.values()
         shown = [repr(rows["question_id"][0])[:60] for rows in judged.values()]
@@ -111,15 +109,17 @@ def join(files: Mapping[str, SampleFile]) -> Joined:
     index = pl.int_range(pl.len(), dtype=pl.Int32).over("prompt_id").alias("sample_index")
     every = {name: rows.with_columns(pl.col(key).alias("prompt_id")) for name, rows in judged.items()}
     here = pl.col("prompt_id").is_in(common.implode())
-    rows, left_out = {}, {}
+    rows, left_out, of_left_out = {}, {}, []
     for name, frame in every.items():
         kept = [column for column in (*CLASSES, UNANSWERED) if column in frame.columns]
         samples = frame.select("prompt_id", index, "text", "correct", "truncated", *kept)
         rows[name] = samples.filter(here).sort("prompt_id", maintain_order=True)
         # Without ids and without a text a question has no name.
-        left_out[name] = (
-            frame.filter(~here, pl.col("prompt_id") != "")["prompt_id"].unique(maintain_order=True).to_list()
-        )
+        others = frame.filter(~here, pl.col("prompt_id") != "")["prompt_id"]
+        left_out[name] = others.unique(maintain_order=True).to_list()
+        if left_out[name]:
+            number, first_ones = len(left_out[name]), listed(left_out[name])
+            of_left_out.append(f"{name}: {number:,} questions are not in every file and left out: {first_ones}")
     columns = ("question", "gold", "cluster")
     of_files = [frame.filter(here).unique("prompt_id", keep="first", maintain_order=True) for frame in every.values()]
     questions = (
@@ -128,14 +128,7 @@ def join(files: Mapping[str, SampleFile]) -> Joined:
         .agg(pl.col(column).drop_nulls().first() for column in columns)
         .sort("prompt_id")
     )
-    return Joined(rows, questions, left_out, (*notes, *said))
-
-
-def listed(questions: Sequence[str]) -> str:
-    """The first questions, for a note."""
-    return ", ".join(show(question, 60) for question in questions[:_SHOWN]) + (
-        ", ..." if len(questions) > _SHOWN else ""
-    )
+    return Joined(rows, questions, left_out, (*of_left_out, *notes, *of_key))
 
 
 def _fields(file: SampleFile) -> str:

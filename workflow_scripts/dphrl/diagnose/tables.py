@@ -1,7 +1,6 @@
 """The tables of a comparison, and the text for a terminal."""
 
 import textwrap
-from typing import Any
 
 from tabulate import tabulate
 
@@ -43,17 +42,15 @@ def coverage(comparison: Comparison) -> Table:
             values = dict(zip(possible, policy.pass_at(possible).mean(axis=0).tolist(), strict=True))
             name, number = policy.key.method, policy.key.seed
             cells = ("-" if k not in values else percent(values[k]) for k in ks)
-            rows[f"{name} ({number})" if number else name, *cells, _crossing(crossings.get((name, number)))] = None
+            crossing = crossings.get((name, number))
+            # Without an upper end the curves may not cross.
+            below = "{k} [{low}, {high}]".format(**crossing) if crossing and crossing["high"] is not None else "-"
+            rows[f"{name} ({number})" if number else name, *cells, below] = None
     caption = (
         "Per cent of the questions that at least one of k samples solves. Below: the smallest k at which a model is"
         " below the base, with its 95 % interval, where the curves cross for sure."
     )
     return Table("pass@k", caption, ["model", *(f"k = {k}" for k in ks), "below the base"], list(rows))
-
-
-def _crossing(row: dict[str, Any] | None) -> str:
-    """The crossing where it is certain that the curves cross: its upper end is a number."""
-    return "-" if row is None or row["high"] is None else f"{row['k']} [{row['low']}, {row['high']}]"
 
 
 def kept(comparison: Comparison) -> Table:

@@ -173,13 +173,6 @@ _DECLARED = (
     ),
     Schema("headline", tuple(_METRIC), _METRIC | _INTERVAL),
     Schema(
-        "crossing",
-        tuple(_POLICY),
-        _POLICY | _columns(_I32, "k", "low", "high", "up_to"),
-        nullable={"k", "low", "high"},
-        bounds=dict.fromkeys(("k", "low", "high", "up_to"), _FROM_1),
-    ),
-    Schema(
         "rarefied",
         (*_POLICY, "classes", "m"),
         _POLICY | {"classes": _STR, "m": _I32, "prompts": _I32} | _INTERVAL,

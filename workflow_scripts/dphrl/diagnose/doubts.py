@@ -1,4 +1,4 @@
-"""Doubts about a comparison of two files, and the questions where coverage is lost."""
+"""Doubts about a diagnosis: answers not found, copied samples, missing questions, truncation, unequal settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,17 +8,15 @@ import polars as pl
 from dphrl.data.sample_files import SampleFile
 from dphrl.data.sample_formats import DPHRL
 from dphrl.diagnose.joined import UNANSWERED, Joined
+from dphrl.diagnose.measures import of_question
 from dphrl.evaluation.diagnosis import COLLAPSED, LOSSES, NARROWED, NOT_COLLAPSED, Diagnosis, Unanswered
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.study import Policy
 from dphrl.text import percent, points, visible
 
 QUALIFIES = 0.05
 """A difference of the shares of truncated or empty answers above it qualifies the diagnosis."""
 # A share of samples without an answer above it leaves no verdict.
 _MOST = 0.5
-OF_BASE = ("none", "1", "2", "up to 1/4", "up to 1/2", "more")
-"""Numbers of right samples under the base."""
 # A colder model seems narrower.
 _SAMPLING = ("temperature", "top_p")
 # Characters of a response without an answer.
@@ -28,35 +26,6 @@ _LONG = 20
 # The share of questions with equal responses that qualifies, and of samples that may differ in a file of copies.
 _FEW = 0.01
 _VARIED = 10
-
-
-def answers(joined: Joined) -> pl.DataFrame:
-    """For each policy: questions, samples, and the shares of right, truncated, empty and repeated answers.
-
-    `truncated` is null where the file does not say. `repeated` is the share of samples that repeat the text of an
-    earlier sample of the same question. `repeated` and `empty` are null in a file without texts.
-    """
-    rows = [
-        samples.select(
-            method=pl.lit(name),
-            questions=pl.col("prompt_id").n_unique(),
-            samples=pl.len(),
-            fewest=pl.col("prompt_id").rle().struct.field("len").min(),
-            most=pl.col("prompt_id").rle().struct.field("len").max(),
-            right=pl.col("correct").mean(),
-            truncated=pl.col("truncated").cast(pl.Float64).mean(),
-            empty=(~pl.col("text").str.contains(r"\S")).mean(),
-            repeated=1.0 - _of_question("text").n_unique() / pl.len(),
-        )
-        for name, samples in joined.rows.items()
-    ]
-    texts = pl.when(pl.col("empty") < 1.0)
-    return pl.concat(rows).with_columns(texts.then(name).alias(name) for name in ("repeated", "empty"))
-
-
-def _of_question(column: str) -> pl.Expr:
-    """A number for each pair of question and value. A struct of both would be the peak of memory."""
-    return pl.col("prompt_id").hash(1) ^ pl.col(column).hash()
 
 
 def unanswered(joined: Joined, own: Sequence[str]) -> Unanswered | None:
@@ -97,7 +66,7 @@ def _copies(rows: Mapping[str, pl.DataFrame]) -> Iterator[str]:
     """Samples that are no new draws: each of them twice, or the responses of another question or of the base."""
     for name, samples in rows.items():
         texts = samples.filter(pl.col("text") != "")
-        times = texts.select(_of_question("text").alias("pair")).to_series().value_counts()["count"]
+        times = texts.select(of_question("text").alias("pair")).to_series().value_counts()["count"]
         # A model with one response to each question repeats it any number of times.
         varied = times.len() >= texts["prompt_id"].n_unique() + _VARIED
         if varied and (times % 2).mean() <= _FEW:  # type: ignore[operator]
@@ -159,20 +128,3 @@ def _settings(diagnosis: Diagnosis, files: Mapping[str, SampleFile]) -> Iterator
     unnamed = [name for name, file in files.items() if "temperature" not in file.settings and file.format != DPHRL.name]
     if unnamed and diagnosis.word in (COLLAPSED, NARROWED):
         yield f"no temperature is named for {' and '.join(unnamed)}: a model that was drawn colder seems narrower."
-
-
-def by_base(base: Policy, tuned: Sequence[Policy], k: int) -> pl.DataFrame:
-    """pass@k of both models by the base's number of right samples (`OF_BASE`): where a loss lies.
-
-    A question with few right samples of the base may have been lucky, so an equal model solves some of them less often.
-    """
-    c, rate = base.right, base.solve_rates
-    place = np.select([c == 0, c == 1, c == 2, rate <= 0.25, rate <= 0.5], range(5), 5)
-    solved, after = base.pass_at([k])[:, 0], np.mean([policy.pass_at([k])[:, 0] for policy in tuned], axis=0)
-    rows = [
-        (tuned[0].key.method, OF_BASE[group], int(here.sum()), k, float(solved[here].mean()), float(after[here].mean()))
-        for group in range(len(OF_BASE))
-        if (here := place == group).any()
-    ]
-    columns = {"method": pl.String(), "right": pl.String(), "questions": pl.Int32(), "k": pl.Int32()}
-    return pl.DataFrame(rows, schema=columns | dict.fromkeys(("base", "tuned"), pl.Float64()), orient="row")
