@@ -29,9 +29,7 @@ rule prepare_prompts:
     """A dataset's rows as prompt tokens; what is rejected is listed with its reason."""
     input:
         source=LAYOUT.source,
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
+        **DATABASES,
         # The tokenizer is in this folder.
         policy=BASE_POLICY,
         weights=ancient(BASE_WEIGHTS),
@@ -69,9 +67,7 @@ rule audit_gold:
         source=LAYOUT.source,
         prompts="<results>/prompts/{dataset}.parquet",
         rejected="<results>/prompts/{dataset}.rejected.parquet",
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
+        **DATABASES,
         scorer=LAYOUT.scorer,
     output:
         gold="<results>/gold/{dataset}.parquet",

@@ -7,9 +7,7 @@ rule score:
         rollouts="<results>/rollouts/{policy}/{dataset}.evaluate/{shard}.parquet",
         gold="<results>/gold/{dataset}.parquet",
         prompts="<results>/prompts/{dataset}.parquet",
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
+        **DATABASES,
         scorer=LAYOUT.scorer,
     output:
         verdicts="<results>/verdicts/{policy}/{dataset}.evaluate/{shard}.parquet",
@@ -39,9 +37,7 @@ use rule score as score_draw with:
         rollouts="<results>/draws/{draw}/rollouts/{dataset}.{plan}/{shard}.parquet",
         gold="<results>/gold/{dataset}.parquet",
         prompts="<results>/prompts/{dataset}.parquet",
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
+        **DATABASES,
         scorer=LAYOUT.scorer,
     output:
         verdicts="<results>/draws/{draw}/verdicts/{dataset}.{plan}/{shard}.parquet",

@@ -29,9 +29,7 @@ rule train_segment:
         functions=has("files"),
         # The pre-samples, with which the probes compare.
         rollouts=collect("<results>/draws/{draw}/rollouts/<train>.{presample}", draw=LAYOUT.draw_of, presample=PROBED),
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
+        **DATABASES,
         scorer=LAYOUT.scorer,
     output:
         policy="<results>/policies/{method}-s{seed}/step{step}.json",
