@@ -26,6 +26,8 @@ from dphrl.training.reference import reference_rows, save_tensors, tensorise
 BASE, TRAINED = "base", "grpo-s1/step2"
 CANDIDATES, FINAL = "draws/main/partition/candidates.parquet", "draws/main/partition/final.parquet"
 TENSORS, INDEX = "draws/main/reference/responses.safetensors", "draws/main/reference/index.parquet"
+# A second set of stored responses, which has a pre-sample of each question too.
+FURTHER = "draws/main/reference-right2/index.parquet"
 # Of the tokenizer's tokens the model knows padding, the end and eight letters.
 VOCABULARY = 10
 _DATASET = {"task": "math", "source": "questions.jsonl"}
@@ -38,7 +40,10 @@ CONFIG = load_config(
         "train_dataset": "train",
         "sampling": {"presample": {"n": 2}, "evaluate": {"n": 2, "greedy": True}},
         "partition": {"pef_min_correct": 2},
-        "methods": {"grpo": {"rollout_on": "all"}},
+        "methods": {
+            "grpo": {"rollout_on": "all"},
+            "dph_f": {"divergence": "forward_kl", "rehearse": "right", "rows_per_question": 2},
+        },
         "evaluate": {"datasets": ["eval"], "k": [1, 2]},
     }
 )
@@ -181,9 +186,10 @@ def build(root: Path) -> None:
     run.dataset("train", 6)
     run.dataset("eval", 3)
     prompts, gold = (run.read(name, f"{name}/train.parquet") for name in ("prompts", "gold"))
-    drawn = run.samples(BASE, "train", "presample", prompts["prompt_id"].to_list(), [0, 1], shards=2)["verdicts"]
-    divided = candidates(gold, run.read("verdicts", *drawn), 2, CONFIG.partition)
-    run.table(divided, "partition", CANDIDATES, "find_candidates", gold="gold/train.parquet", verdicts=drawn)
+    drawn = run.samples(BASE, "train", "presample", prompts["prompt_id"].to_list(), [0, 1], shards=2)
+    divided = candidates(gold, run.read("verdicts", *drawn["verdicts"]), 2, CONFIG.partition)
+    inputs = {"gold": "gold/train.parquet", "verdicts": drawn["verdicts"]}
+    run.table(divided, "partition", CANDIDATES, "find_candidates", **inputs)
     near_perfect = divided.filter(subset="pef")["prompt_id"].to_list()
     refined = run.samples(BASE, "train", "refine", near_perfect, [0], shards=1)
     final = refine(divided, run.read("verdicts", *refined["verdicts"]), CONFIG.partition)
@@ -191,11 +197,16 @@ def build(root: Path) -> None:
 
     of_training = {"partition": FINAL, "prompts": "prompts/train.parquet", "policy": "policies/base.json"}
     policy = LogProbs(load_model(root / "policies/base", "float32"))
-    rows = reference_rows(final, prompts, run.read("rollouts", *refined["rollouts"]))
-    (index,) = save_tensors(tensorise([rows], policy, 64, top_k=3), root / TENSORS)
-    config = slices.reference(CONFIG, "reference")
-    footer = run.footer(INDEX, "tensorise", config, rollouts=refined["rollouts"], **of_training)
-    write_table([index], "reference_index", root / INDEX, footer, [root / TENSORS])
+    for (stored, method), index in zip(CONFIG.stored.items(), (INDEX, FURTHER), strict=True):
+        presampled = {"presamples": drawn["rollouts"], "verdicts": drawn["verdicts"]} if index == FURTHER else {}
+        samples = {"rollouts": refined["rollouts"], **presampled}
+        tables = [run.read("verdicts" if name == "verdicts" else "rollouts", *samples[name]) for name in samples]
+        chosen = {"rehearse": method.rehearse, "most": method.rows_per_question}
+        rows = reference_rows(final, prompts, *tables, **chosen)
+        tensors = (root / index).with_name("responses.safetensors")
+        (frame,) = save_tensors(tensorise([rows], policy, 64, top_k=3), tensors)
+        footer = run.footer(index, "tensorise", slices.reference(CONFIG, stored), **of_training, **samples)
+        write_table([frame], "reference_index", root / index, footer, [tensors])
 
     inputs = {**of_training, "gold": "gold/train.parquet", "reference": TENSORS}
     metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
