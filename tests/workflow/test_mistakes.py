@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 from runs import Workflow
@@ -124,8 +123,6 @@ def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Work
     assert process.wait(timeout=15) == 128 + signal.SIGINT
     assert "Interrupted: ending the jobs at work. The same command goes on" in workflow.output()
     assert "Traceback" not in workflow.output()
-    jobs = f"{workflow.folder}/.snakemake/scripts/"
-    left = [each.info["cmdline"] for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"]]
-    assert not [command for command in left if jobs in " ".join(command)]
+    assert not workflow.jobs()
     assert not list((workflow.folder / "results").rglob(".*.tmp"))
     workflow.run("presample")
