@@ -43,20 +43,20 @@ def _content(folder: Path) -> dict[str, str]:
 def test_the_states_of_databases_follow_name_size_and_time_and_need_no_reading(tmp_path: Path) -> None:
     file = tmp_path / "a/a.sqlite"
     file.parent.mkdir()
-    seen = [database_states(tmp_path)]
-    file.touch(mode=0)
-    seen.append(database_states(tmp_path))
-    os.utime(file, ns=(1, 1))
-    seen.append(database_states(tmp_path))
-    os.truncate(file, 5)
-    os.utime(file, ns=(1, 1))
-    seen.append(database_states(tmp_path))
-    file.rename(file.with_name("b.sqlite"))
-    seen.append(database_states(tmp_path))
-    file.symlink_to("nothing")
-    seen.append(database_states(tmp_path))
-    assert len({*seen}) == len(seen)
-    assert database_states(tmp_path) == seen[-1]
+    changes: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: file.touch(mode=0),
+        lambda: os.utime(file, ns=(1, 1)),
+        lambda: (os.truncate(file, 5), os.utime(file, ns=(1, 1))),
+        lambda: file.rename(file.with_name("b.sqlite")),
+        lambda: file.symlink_to("nothing"),
+    ]
+    seen = set()
+    for change in changes:
+        change()
+        seen.add(database_states(tmp_path))
+    assert len(seen) == len(changes)
+    assert database_states(tmp_path) in seen
 
 
 def test_files_of_the_future_are_named(tmp_path: Path) -> None:
