@@ -89,9 +89,8 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
         "    def score(self, responses, ground_truths):\n        return [True] * len(responses)\n"
     )
     config["scoring"]["custom"]["one_of"] = {"source": "scorer.py"}
-    (workflow.folder / "my.yaml").write_text(yaml.safe_dump(config))
     # One job at a time: the audit of the golds would fail with the scoring of the answers.
-    process = Workflow(workflow.project, workflow.folder, workflow.folder / "my.yaml").start("--cores", "1")
+    process = Workflow.of(workflow.project, workflow.folder, config).start("--cores", "1")
     assert process.wait() == 1
     lines = workflow.output().splitlines()
     (place,) = [place for place, line in enumerate(lines) if line.startswith("FAILED: ")]
@@ -112,8 +111,7 @@ def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Work
     (workflow.folder / "scorer.py").write_text(first_waits + scorer)
     config = yaml.safe_load(EXPERIMENT.read_text())
     config["scoring"]["custom"]["one_of"]["source"] = "scorer.py"
-    (workflow.folder / "my.yaml").write_text(yaml.safe_dump(config))
-    workflow = Workflow(workflow.project, workflow.folder, workflow.folder / "my.yaml")
+    workflow = Workflow.of(workflow.project, workflow.folder, config)
     process = workflow.start("presample", background=True)
     while not (workflow.folder / "working").exists():
         assert process.poll() is None, workflow.output()
