@@ -99,8 +99,12 @@ def databases_of(wildcards):
     return checkpoints.hash_databases.get(dataset=name).output.databases if own else []
 
 
-WORLD = branch(LAYOUT.has_toy_databases, then="<results>/toy.json")
-TOY_DATABASES = branch(LAYOUT.has_toy_databases, then="<results>/toy/databases")
+# What a job reads that runs queries: the table of the user's databases, the embedded world, or nothing.
+DATABASES = dict(
+    databases=ancient(databases_of),
+    world=branch(LAYOUT.has_toy_databases, then="<results>/toy.json"),
+    toy_databases=ancient(branch(LAYOUT.has_toy_databases, then="<results>/toy/databases")),
+)
 
 
 def code(script, schemas=(), modules=()):

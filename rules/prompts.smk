@@ -28,10 +28,8 @@ checkpoint hash_databases:
 rule prepare_prompts:
     """A dataset's rows as prompt tokens; what is rejected is listed with its reason."""
     input:
+        **DATABASES,
         source=LAYOUT.source,
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
         # The tokenizer is in this folder.
         policy=BASE_POLICY,
         weights=ancient(BASE_WEIGHTS),
@@ -66,12 +64,10 @@ rule prepare_prompts:
 rule audit_gold:
     """Every gold answer, scored like an answer of a model. Sampling reads no gold: a new scorer resamples nothing."""
     input:
+        **DATABASES,
         source=LAYOUT.source,
         prompts="<results>/prompts/{dataset}.parquet",
         rejected="<results>/prompts/{dataset}.rejected.parquet",
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
         scorer=LAYOUT.scorer,
     output:
         gold="<results>/gold/{dataset}.parquet",

@@ -4,12 +4,10 @@
 rule score:
     """A verdict for each response of a shard of an evaluation."""
     input:
+        **DATABASES,
         rollouts="<results>/rollouts/{policy}/{dataset}.evaluate/{shard}.parquet",
         gold="<results>/gold/{dataset}.parquet",
         prompts="<results>/prompts/{dataset}.parquet",
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
         scorer=LAYOUT.scorer,
     output:
         verdicts="<results>/verdicts/{policy}/{dataset}.evaluate/{shard}.parquet",
@@ -36,12 +34,10 @@ rule score:
 use rule score as score_draw with:
     # A verdict for each response of a shard of stage 1.
     input:
+        **DATABASES,
         rollouts="<results>/draws/{draw}/rollouts/{dataset}.{plan}/{shard}.parquet",
         gold="<results>/gold/{dataset}.parquet",
         prompts="<results>/prompts/{dataset}.parquet",
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
         scorer=LAYOUT.scorer,
     output:
         verdicts="<results>/draws/{draw}/verdicts/{dataset}.{plan}/{shard}.parquet",

@@ -11,6 +11,7 @@ NEEDS = {
 rule train_segment:
     """One segment of one training: the policy and the optimizer state after `step` steps."""
     input:
+        **DATABASES,
         policy=from_step_before("<results>/policies/{method}-s{seed}/step{step}.json", BASE_POLICY),
         weights=ancient(from_step_before("<results>/policies/{method}-s{seed}/step{step}", BASE_WEIGHTS)),
         state=from_step_before("<results>/states/{method}-s{seed}/step{step}.json", []),
@@ -29,9 +30,6 @@ rule train_segment:
         functions=has("files"),
         # The pre-samples, with which the probes compare.
         rollouts=collect("<results>/draws/{draw}/rollouts/<train>.{presample}", draw=LAYOUT.draw_of, presample=PROBED),
-        databases=ancient(databases_of),
-        world=WORLD,
-        toy_databases=ancient(TOY_DATABASES),
         scorer=LAYOUT.scorer,
     output:
         policy="<results>/policies/{method}-s{seed}/step{step}.json",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,4 @@ def workflow(project: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathF
     config["train"]["keep_state"] = "all"  # The last segment is repeated by itself.
     config["evaluate"]["datasets"] = ["in_domain"]
     del config["methods"]["grpo"], config["datasets"]["maths"]
-    folder = tmp_path_factory.mktemp("run")
-    path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(config))
-    return Submitted(project, folder, path, cluster=cluster)
+    return replace(Submitted.of(project, tmp_path_factory.mktemp("run"), config), cluster=cluster)

@@ -6,13 +6,14 @@ import hashlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Self
 
 import psutil
 import yaml
@@ -45,6 +46,13 @@ class Workflow:
     name: str = "tiny"
     changed: tuple[Path, ...] = ()
     """The files that `config` changes."""
+
+    @classmethod
+    def of(cls, project: Path, folder: Path, config: Mapping[str, Any], name: str = "tiny") -> Self:
+        """A run whose configuration is written to its folder."""
+        path = folder / "config.yaml"
+        path.write_text(yaml.safe_dump(config, sort_keys=False))
+        return cls(project, folder, path, name)
 
     @property
     def results(self) -> Path:
@@ -148,6 +156,12 @@ class Workflow:
         scripts = f"{self.folder.resolve()}/.snakemake/scripts/"
         return [p for p in psutil.process_iter(["cmdline"]) if scripts in " ".join(p.info["cmdline"] or [])]
 
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        """SIGKILL to Snakemake and all jobs, as the out-of-memory killer does."""
+        for killed in [psutil.Process(process.pid), *self.jobs()]:
+            killed.kill()
+        process.wait()
+
 
 def remove(path: Path) -> None:
     """Remove a file, or a folder with all that is in it."""
@@ -155,9 +169,3 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-def kill(processes: list[psutil.Process]) -> None:
-    """Send SIGKILL, as the out-of-memory killer does."""
-    for process in processes:
-        process.send_signal(signal.SIGKILL)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ from dphrl.config import slices
 from dphrl.config.load import load_config
 from dphrl.data.partition import candidates, refine
 from dphrl.evaluation.per_prompt import classes_shown, evaluate
-from dphrl.policy.batch import Row
-from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
+from dphrl.policy.logprobs import LogProbs, load_model
 from dphrl.report.audit_files import AUDITED
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import sha256_file, visible_files, write_text
@@ -26,6 +26,8 @@ from dphrl.training.reference import reference_rows, save_tensors, tensorise
 BASE, TRAINED = "base", "grpo-s1/step2"
 CANDIDATES, FINAL = "draws/main/partition/candidates.parquet", "draws/main/partition/final.parquet"
 TENSORS, INDEX = "draws/main/reference/responses.safetensors", "draws/main/reference/index.parquet"
+# A second set of stored responses, which has a pre-sample of each question too.
+FURTHER = "draws/main/reference-right2/index.parquet"
 # Of the tokenizer's tokens the model knows padding, the end and eight letters.
 VOCABULARY = 10
 _DATASET = {"task": "math", "source": "questions.jsonl"}
@@ -38,7 +40,10 @@ CONFIG = load_config(
         "train_dataset": "train",
         "sampling": {"presample": {"n": 2}, "evaluate": {"n": 2, "greedy": True}},
         "partition": {"pef_min_correct": 2},
-        "methods": {"grpo": {"rollout_on": "all"}},
+        "methods": {
+            "grpo": {"rollout_on": "all"},
+            "dph_f": {"divergence": "forward_kl", "rehearse": "right", "rows_per_question": 2},
+        },
         "evaluate": {"datasets": ["eval"], "k": [1, 2]},
     }
 )
@@ -104,8 +109,13 @@ class _Builder:
             "seed": 1 if stage in ("train_segment", "sample") else None,
         }
 
-    def table(self, frame: pl.DataFrame, schema: str, path: str, stage: str, **facts: Any) -> None:
+    def table(self, rows: Any, schema: str, path: str, stage: str, **facts: Any) -> None:
+        """Write rows, as a frame or as dicts in which a missing column is null."""
+        frame = rows if isinstance(rows, pl.DataFrame) else SCHEMAS[schema].frame(rows)
         write_table(frame, schema, self.root / path, self.footer(path, stage, **facts))
+
+    def read(self, schema: str, *paths: str) -> pl.DataFrame:
+        return read_table([self.root / path for path in paths], schema)
 
     def digest(self, *paths: str) -> str:
         if paths[0] == _OUTSIDE:
@@ -125,172 +135,103 @@ class _Builder:
         write_manifest(self.root / path, self.footer(path, stage, **inputs))
 
     def dataset(self, name: str, prompts: int) -> None:
-        rows = range(prompts)
-        frame = pl.DataFrame(
-            {
-                "prompt_id": [f"{name}{i}" for i in rows],
-                "task": "math",
-                "messages": "[]",
-                "prompt_token_ids": [[2 + i % 8, 3] for i in rows],
-                "thought_open": False,
-                "source": "toy",
-                "source_index": list(rows),
-                "level": None,
-            }
-        )
+        asked = {"task": "math", "messages": "[]", "thought_open": False, "source": "toy"}
+        rows = [
+            {"prompt_id": f"{name}{i}", "source_index": i, "prompt_token_ids": [2 + i % 8, 3], **asked}
+            for i in range(prompts)
+        ]
         read = {"policy": "policies/base.json", "source": _OUTSIDE}
         config = slices.prompts(CONFIG, name)
-        self.table(frame, "prompts", f"prompts/{name}.parquet", "prepare_prompts", config=config, **read)
-        rejected = pl.DataFrame(
-            {"source_index": [99], "reason": ["malformed"], "detail": ["no answer"], "duplicate_of": [None]}
-        )
+        self.table(rows, "prompts", f"prompts/{name}.parquet", "prepare_prompts", config=config, **read)
+        rejected = [{"source_index": 99, "reason": "malformed", "detail": "no answer"}]
         self.table(rejected, "rejected", f"prompts/{name}.rejected.parquet", "prepare_prompts", **read)
-        gold = frame.select("prompt_id", ground_truth=pl.lit("{}"), verdict=pl.lit("correct"), kept=True)
-        gold = gold.with_columns(reason=pl.lit(None, pl.String))
+        truth = {"ground_truth": "{}", "verdict": "correct", "kept": True}
+        gold = [{"prompt_id": row["prompt_id"], **truth} for row in rows]
         inputs = {"prompts": f"prompts/{name}.parquet", "rejected": f"prompts/{name}.rejected.parquet"}
         config = slices.gold(CONFIG, name)
         self.table(gold, "gold", f"gold/{name}.parquet", "audit_gold", config=config, source=_OUTSIDE, **inputs)
 
-    def rollouts(
-        self, policy: str, dataset: str, plan: str, prompts: pl.DataFrame, indices: Sequence[int], shards: int
-    ) -> None:
-        """Samples and verdicts; correct are those that end with the end token."""
-        module = LogProbs(load_model(self.root / "policies" / policy, "float32"))
-        size = -(-prompts.height // shards)
-        inputs = {
-            "prompts": f"prompts/{dataset}.parquet",
-            "policy": f"policies/{policy}.json",
-        }
+    def samples(
+        self, policy: str, dataset: str, plan: str, prompts: Sequence[str], indices: Sequence[int], shards: int
+    ) -> dict[str, list[str]]:
+        """Samples and verdicts; correct are those that end with the end token. Returns the paths of both."""
+        inputs = {"prompts": f"prompts/{dataset}.parquet", "policy": f"policies/{policy}.json"}
         if plan == "refine":
             inputs["partition"] = CANDIDATES
-        for shard in range(shards):
-            keys = [
-                (prompt_id, tokens, index)
-                for prompt_id, tokens in prompts.sort("prompt_id")
-                .slice(shard * size, size)
-                .select("prompt_id", "prompt_token_ids")
-                .iter_rows()
-                for index in indices
-            ]
-            ends = [not prompt_id.endswith(("1", "4")) for prompt_id, _, _ in keys]
-            tokens = [
-                [2 + (index + 3) % 8, 4, EOS if end else 5] for (_, _, index), end in zip(keys, ends, strict=True)
-            ]
-            logprobs = response_logprobs(module, [Row(k[1], t) for k, t in zip(keys, tokens, strict=True)], 64)
-            frame = pl.DataFrame(
-                {
-                    "prompt_id": [key[0] for key in keys],
-                    "sample_index": [key[2] for key in keys],
-                    "seed": 1,
-                    "token_ids": tokens,
-                    "sampler_logprobs": [part.tolist() for part in logprobs],
-                    "text": ["".join(TOKENS[i] for i in ids if i != EOS) for ids in tokens],
-                    "finish_reason": ["stop" if end else "length" for end in ends],
-                }
-            )
-            drawn = plan != "evaluate"
-            place = f"draws/main/rollouts/{dataset}.{plan}" if drawn else f"rollouts/{policy}/{dataset}.{plan}"
-            path = f"{place}/{shard}.parquet"
-            self.table(frame, "rollouts", path, "sample", config=slices.sample(CONFIG, policy, dataset, plan), **inputs)
-            none = {name: pl.lit(None, pl.String) for name in ("extracted", "answer_class", "program_class", "detail")}
-            none["reads_table"] = pl.lit(None, pl.Boolean)
-            correct = pl.Series("correct", ends)
-            verdicts = frame.select("prompt_id", "sample_index").with_columns(
-                correct,
-                verdict=pl.when(correct).then(pl.lit("correct")).otherwise(pl.lit("wrong")),
-                reward=correct.cast(pl.Float64),
-                **none,
-            )
-            of_verdicts = {"rollouts": path, "gold": f"gold/{dataset}.parquet"}
-            stage = "score"
-            self.table(verdicts, "verdicts", path.replace("rollouts", "verdicts", 1), stage, **of_verdicts)
+        config = slices.sample(CONFIG, policy, dataset, plan)
+        place = f"{policy}/{dataset}.evaluate" if plan == "evaluate" else f"{dataset}.{plan}"
+        above = "" if plan == "evaluate" else "draws/main/"
+        paths = {k: [f"{above}{k}/{place}/{i}.parquet" for i in range(shards)] for k in ("rollouts", "verdicts")}
+        size = -(-len(prompts) // shards)
+        for shard, (drawn, judged) in enumerate(zip(*paths.values(), strict=True)):
+            rollouts, verdicts = [], []
+            for prompt, index in product(sorted(prompts)[shard * size : (shard + 1) * size], indices):
+                ends = not prompt.endswith(("1", "4"))
+                tokens = [2 + (index + 3) % 8, 4, EOS if ends else 5]
+                sample = {"token_ids": tokens, "text": "".join(TOKENS[i] for i in tokens if i != EOS)}
+                sample |= {"finish_reason": "stop" if ends else "length", "sampler_logprobs": [-1.0] * len(tokens)}
+                key = {"prompt_id": prompt, "sample_index": index}
+                rollouts.append({**key, "seed": 1, **sample})
+                verdict = "correct" if ends else "wrong"
+                verdicts.append({**key, "verdict": verdict, "correct": ends, "reward": float(ends)})
+            self.table(rollouts, "rollouts", drawn, "sample", config=config, **inputs)
+            self.table(verdicts, "verdicts", judged, "score", rollouts=drawn, gold=f"gold/{dataset}.parquet")
+        return paths
 
 
 def build(root: Path) -> None:
     """Write the whole run."""
-    builder = _Builder(root)
-    builder.policy(BASE, seed=1)
-    builder.dataset("train", 6)
-    builder.dataset("eval", 3)
-    prompts, gold = (pl.read_parquet(root / f"{name}/train.parquet") for name in ("prompts", "gold"))
-    builder.rollouts(BASE, "train", "presample", prompts, [0, 1], shards=2)
-    shards = [f"draws/main/verdicts/train.presample/{i}.parquet" for i in (0, 1)]
-    config = CONFIG.partition
-    verdicts = read_table([root / path for path in shards], "verdicts")
-    builder.table(
-        candidates(gold, verdicts, 2, config),
-        "partition",
-        CANDIDATES,
-        "find_candidates",
-        gold="gold/train.parquet",
-        verdicts=shards,
-    )
-    divided = pl.read_parquet(root / CANDIDATES)
-    near_perfect = divided.filter(subset="pef")
-    builder.rollouts(BASE, "train", "refine", prompts.join(near_perfect, on="prompt_id", how="semi"), [0], shards=1)
-    refined = pl.read_parquet(root / "draws/main/verdicts/train.refine/0.parquet")
-    builder.table(
-        refine(divided, refined, config),
-        "partition",
-        FINAL,
-        "refine",
-        partition=CANDIDATES,
-        verdicts="draws/main/verdicts/train.refine/0.parquet",
-    )
-    final, rollouts = (pl.read_parquet(root / name) for name in (FINAL, "draws/main/rollouts/train.refine/0.parquet"))
+    run = _Builder(root)
+    run.policy(BASE, seed=1)
+    run.dataset("train", 6)
+    run.dataset("eval", 3)
+    prompts, gold = (run.read(name, f"{name}/train.parquet") for name in ("prompts", "gold"))
+    drawn = run.samples(BASE, "train", "presample", prompts["prompt_id"].to_list(), [0, 1], shards=2)
+    divided = candidates(gold, run.read("verdicts", *drawn["verdicts"]), 2, CONFIG.partition)
+    inputs = {"gold": "gold/train.parquet", "verdicts": drawn["verdicts"]}
+    run.table(divided, "partition", CANDIDATES, "find_candidates", **inputs)
+    near_perfect = divided.filter(subset="pef")["prompt_id"].to_list()
+    refined = run.samples(BASE, "train", "refine", near_perfect, [0], shards=1)
+    final = refine(divided, run.read("verdicts", *refined["verdicts"]), CONFIG.partition)
+    run.table(final, "partition", FINAL, "refine", partition=CANDIDATES, verdicts=refined["verdicts"])
+
+    of_training = {"partition": FINAL, "prompts": "prompts/train.parquet", "policy": "policies/base.json"}
     policy = LogProbs(load_model(root / "policies/base", "float32"))
-    parts = tensorise([reference_rows(final, prompts, rollouts)], policy, 64, top_k=3)
-    (index,) = save_tensors(parts, root / TENSORS)
-    inputs = {
-        "partition": FINAL,
-        "prompts": "prompts/train.parquet",
-        "rollouts": "draws/main/rollouts/train.refine/0.parquet",
-        "policy": "policies/base.json",
-    }
-    footer = builder.footer(INDEX, "tensorise", slices.reference(CONFIG, "reference"), **inputs)
-    write_table([index], "reference_index", root / INDEX, footer, [root / TENSORS])
-    inputs = {
-        "partition": FINAL,
-        "prompts": "prompts/train.parquet",
-        "gold": "gold/train.parquet",
-        "reference": TENSORS,
-        "policy": "policies/base.json",
-    }
+    for (stored, method), index in zip(CONFIG.stored.items(), (INDEX, FURTHER), strict=True):
+        presampled = {"presamples": drawn["rollouts"], "verdicts": drawn["verdicts"]} if index == FURTHER else {}
+        samples = {"rollouts": refined["rollouts"], **presampled}
+        tables = [run.read("verdicts" if name == "verdicts" else "rollouts", *samples[name]) for name in samples]
+        chosen = {"rehearse": method.rehearse, "most": method.rows_per_question}
+        rows = reference_rows(final, prompts, *tables, **chosen)
+        tensors = (root / index).with_name("responses.safetensors")
+        (frame,) = save_tensors(tensorise([rows], policy, 64, top_k=3), tensors)
+        footer = run.footer(index, "tensorise", slices.reference(CONFIG, stored), **of_training, **samples)
+        write_table([frame], "reference_index", root / index, footer, [tensors])
+
+    inputs = {**of_training, "gold": "gold/train.parquet", "reference": TENSORS}
     metrics = pl.DataFrame({"step": [1, 2], "metric": "loss", "value": [1.0, 0.5]})
-    builder.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train_segment", **inputs)
-    probes = SCHEMAS["probes"].frame([(0, "p0", 0, "exp", "7", "7", True, None)])
-    builder.table(probes, "probes", f"train/{TRAINED}/probes.parquet", "train_segment", **inputs)
+    run.table(metrics, "metrics", f"train/{TRAINED}/metrics.parquet", "train_segment", **inputs)
+    probes = [(0, "p0", 0, "exp", "7", "7", True, None)]
+    run.table(probes, "probes", f"train/{TRAINED}/probes.parquet", "train_segment", **inputs)
     state = f"states/{TRAINED}.json"
     write_text(root / f"states/{TRAINED}/rng.json", "{}")
-    write_manifest(root / state, builder.footer(state, "train_segment", **inputs))
-    builder.policy(TRAINED, seed=2, **inputs)
+    write_manifest(root / state, run.footer(state, "train_segment", **inputs))
+    run.policy(TRAINED, seed=2, **inputs)
+
+    asked = run.read("prompts", "prompts/eval.parquet")["prompt_id"].to_list()
     for name in (BASE, TRAINED):
-        builder.rollouts(name, "eval", "evaluate", pl.read_parquet(root / "prompts/eval.parquet"), [-1, 0, 1], shards=2)
-        parts = {k: [f"{k}/{name}/eval.evaluate/{i}.parquet" for i in (0, 1)] for k in ("rollouts", "verdicts")}
-        frames = [read_table([root / path for path in paths], kind) for kind, paths in parts.items()]
-        builder.table(
-            evaluate(*frames, [], classes_shown(frames[1:])).with_columns(
-                cluster=pl.lit(None, pl.String), level=pl.lit(None, pl.String)
-            ),
-            "evaluation",
-            f"evaluation/{name}/eval.parquet",
-            "evaluate_policy",
-            gold="gold/eval.parquet",
-            prompts="prompts/eval.parquet",
-            **parts,
-        )
+        parts = run.samples(name, "eval", "evaluate", asked, [-1, 0, 1], shards=2)
+        frames = [run.read(kind, *paths) for kind, paths in parts.items()]
+        evaluated = evaluate(*frames, [], classes_shown(frames[1:]))
+        nothing = pl.lit(None, pl.String)
+        rows = evaluated.with_columns(cluster=nothing, level=nothing)
+        of_eval = {kind: f"{kind}/eval.parquet" for kind in ("gold", "prompts")}
+        run.table(rows, "evaluation", f"evaluation/{name}/eval.parquet", "evaluate_policy", **of_eval, **parts)
     training = metrics.with_columns(method=pl.lit("grpo"), seed=1)
-    of_training = {"grpo/1/0": f"train/{TRAINED}/metrics.parquet"}
-    builder.table(training, "training", "tables/training.parquet", "collect_training", **of_training)
+    source = {"grpo/1/0": f"train/{TRAINED}/metrics.parquet"}
+    run.table(training, "training", "tables/training.parquet", "collect_training", **source)
     write_text(root / "tables/headline.csv", "| nothing |\n")
     write_text(root / "figures/training.json", json.dumps({"mark": "line"}))
-    timings = {
-        "stage": "refine",
-        "part": "total",
-        "seconds": 1.0,
-        "tokens": None,
-        "tokens_per_s": None,
-        "max_rss_mib": 1.0,
-    }
-    path = root / f"timings/{FINAL}"
-    write_table(pl.DataFrame([timings]), "timings", path, {"stage": "refine"} | written_as(f"timings/{FINAL}"))
+    timings = SCHEMAS["timings"].frame([("refine", "total", 1.0, None, None, 1.0)])
+    path = f"timings/{FINAL}"
+    write_table(timings, "timings", root / path, {"stage": "refine", **written_as(path)})

@@ -6,31 +6,8 @@ import gguf
 import numpy as np
 from transformers import PreTrainedModel
 
-NAMES = {
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "lm_head": "output",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
 TEMPLATE = "{% for message in messages %}{{ message['role'] + ':' + message['content'] + '!' }}{% endfor %}"
 BYTES = [*"abcdefghijklmnopqrstuvwxyz0123456789!:'", "Ġ", "Ċ", "ab"]
-
-
-def gguf_name(name: str) -> str:
-    """`model.layers.1.mlp.up_proj.weight` is `blk.1.ffn_up.weight`."""
-    module = name.removesuffix(".weight").removeprefix("model.layers.")
-    if module in NAMES:
-        return f"{NAMES[module]}.weight"
-    layer, _, inside = module.partition(".")
-    return f"blk.{layer}.{NAMES[inside]}.weight"
 
 
 def interleaved(weight: np.ndarray, heads: int) -> np.ndarray:
@@ -65,6 +42,7 @@ def write_gguf(path: Path, model: PreTrainedModel) -> Path:
     writer.add_pad_token_id(0)
     writer.add_unk_token_id(0)
     writer.add_chat_template(TEMPLATE)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
     for name, parameter in model.named_parameters():
         weight = parameter.detach().numpy()
         if "q_proj" in name:
@@ -72,7 +50,9 @@ def write_gguf(path: Path, model: PreTrainedModel) -> Path:
         if "k_proj" in name:
             weight = interleaved(weight, config.num_key_value_heads)
         kind = gguf.GGMLQuantizationType.Q8_0 if "_proj" in name else gguf.GGMLQuantizationType.F32
-        writer.add_tensor(gguf_name(name), gguf.quants.quantize(weight, kind), raw_dtype=kind)
+        writer.add_tensor(
+            names.get_name(name, try_suffixes=(".weight",)), gguf.quants.quantize(weight, kind), raw_dtype=kind
+        )
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

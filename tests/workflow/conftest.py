@@ -65,8 +65,7 @@ def untrained(project: Path, tmp_path: Path) -> Workflow:
     config = yaml.safe_load(TINY.read_text()) | {"policy": {"base": str(tmp_path / "model")}, "methods": {}}
     # A token of its tokenizer is a letter.
     config["prompts"]["max_tokens"], config["engine"]["max_model_len"] = 200, 256
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    return Workflow(project, tmp_path, tmp_path / "config.yaml")
+    return Workflow.of(project, tmp_path, config)
 
 
 @pytest.fixture

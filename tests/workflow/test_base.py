@@ -5,11 +5,10 @@ import re
 from pathlib import Path
 
 import polars as pl
-import psutil
 import pytest
 import yaml
 from base_figures import DEFAULT, base_figures
-from runs import TINY, Workflow, kill
+from runs import TINY, Workflow
 from safetensors.torch import load_file, save_file
 from tiny_models import write_tiny_policy
 
@@ -34,8 +33,7 @@ def test_a_base_model_that_lacks_a_tensor_is_refused(untrained: Workflow) -> Non
 def test_the_shipped_base_can_be_made_again_from_nothing(project: Path, tmp_path: Path) -> None:
     # Another kind of machine sums in another order, so figures are compared and not bytes.
     config = yaml.safe_load(DEFAULT.read_text()) | {"policy": {"base": None}}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    workflow = Workflow(project, tmp_path, tmp_path / "config.yaml", config["run"])
+    workflow = Workflow.of(project, tmp_path, config, config["run"])
     workflow.run("results/demo/policies/base.json")
     made = base_figures(workflow.results / "policies/base", tmp_path / "databases")
     shipped = base_figures(DEFAULT.parent / "world-1", tmp_path / "databases")
@@ -61,15 +59,13 @@ def test_a_killed_supervised_start_ends_in_the_same_bytes_and_is_audited(
     config |= {"policy": {"base": "small", "supervised": start}}
     config["engine"]["max_model_len"] = 256
     del config["train_dataset"]
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    run = Workflow(project, tmp_path, tmp_path / "config.yaml")
+    run = Workflow.of(project, tmp_path, config)
     table, weights = run.results / "train/base/supervised.parquet", run.results / "policies/base/model.safetensors"
     process = run.start()
     state = parts_folder(weights.parent) / "state.safetensors"
     while not state.exists():
         assert process.poll() is None, run.output()
-    kill([psutil.Process(process.pid), *run.jobs()])
-    process.wait()
+    run.kill(process)
     assert not table.exists()
     run.run()
     assert not state.parent.exists()

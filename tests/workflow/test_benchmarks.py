@@ -43,11 +43,6 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def has_a_row_of_figures(table: str) -> bool:
-    """Whether a Markdown table has a row below its head."""
-    return re.search(r"^\| ---.*\n\|.*\d", table, re.MULTILINE) is not None
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few answers in the files that the benchmark of scoring reads."""
@@ -91,7 +86,8 @@ def test_the_figures_of_the_registered_results_are_drawn_from_their_counts(tmp_p
 @pytest.mark.parametrize("name", SMALLEST)
 def test_a_benchmark_prints_its_table(name: str, data: Path) -> None:
     printed = run(name, *(argument.format(data=data) for argument in SMALLEST[name]))
-    assert has_a_row_of_figures(printed)
+    # A Markdown table with a row below its head.
+    assert re.search(r"^\| ---.*\n\|.*\d", printed, re.MULTILINE)
 
 
 def test_every_documented_benchmark_exists_with_its_options() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from runs import TINY, Workflow, kill, remove
+from runs import TINY, Workflow, remove
 
 pytestmark = [pytest.mark.workflow, pytest.mark.full]
 
@@ -94,7 +94,7 @@ def test_kills_at_random_moments(undisturbed: Workflow, tmp_path: Path, beginnin
             process = run.start()
             continue
         try:
-            kill([chance.choice(processes(process)[victim])])
+            chance.choice(processes(process)[victim]).kill()
         except (IndexError, psutil.Error):
             continue  # It ended in the meantime.
         kills += 1

@@ -28,9 +28,7 @@ def test_a_run_with_other_methods_takes_base_prompts_samples_and_reference_from_
     for method in ("grpo", "dph_js"):
         folder = tmp_path / method
         folder.mkdir()
-        path = folder / "config.yaml"
-        path.write_text(yaml.safe_dump({**config, "methods": {method: config["methods"][method]}}))
-        runs.append(Workflow(project, folder, path))
+        runs.append(Workflow.of(project, folder, {**config, "methods": {method: config["methods"][method]}}))
         runs[-1].run("--cache", "--", "reference", "results/tiny/prompts/in_domain.parquet")
         # A job that is taken from the cache runs no script, which would leave a log.
         logs = "".join(path.read_text(errors="replace") for path in runs[-1].results.rglob("logs/**/*.log"))

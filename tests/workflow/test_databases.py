@@ -11,7 +11,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import yaml
 from runs import Workflow
 
 from dphrl.report.audit import audit_run
@@ -63,8 +62,7 @@ def finished_run(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Wor
     """A finished run on databases of files."""
     folder = tmp_path_factory.mktemp("cities")
     write_data(folder / "data")
-    (folder / "config.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))
-    workflow = Workflow(project, folder, folder / "config.yaml")
+    workflow = Workflow.of(project, folder, CONFIG)
     workflow.run()
     return workflow
 

@@ -10,9 +10,8 @@ import subprocess
 from pathlib import Path
 
 import polars as pl
-import psutil
 import pytest
-from runs import Workflow, kill
+from runs import Workflow
 
 from dphrl.store.files import parts_folder
 
@@ -39,8 +38,7 @@ def test_a_killed_sampling_job_draws_no_finished_part_again(untrained: Workflow,
     process = run.start(target)
     # Each part has four of the 24 prompts.
     run.wait_for("sample_draw main train presample 0 (3 of 6):", process)
-    kill([psutil.Process(process.pid), *run.jobs()])
-    process.wait()
+    run.kill(process)
     assert not table.exists()
     said = run.run(target)
     (before,) = re.findall(r"done in .*: (\d+) prompts were drawn before", said)

@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 from runs import Workflow
@@ -90,9 +89,8 @@ def test_a_failed_job_shows_its_exception_once_and_names_its_log(workflow: Workf
         "    def score(self, responses, ground_truths):\n        return [True] * len(responses)\n"
     )
     config["scoring"]["custom"]["one_of"] = {"source": "scorer.py"}
-    (workflow.folder / "my.yaml").write_text(yaml.safe_dump(config))
     # One job at a time: the audit of the golds would fail with the scoring of the answers.
-    process = Workflow(workflow.project, workflow.folder, workflow.folder / "my.yaml").start("--cores", "1")
+    process = Workflow.of(workflow.project, workflow.folder, config).start("--cores", "1")
     assert process.wait() == 1
     lines = workflow.output().splitlines()
     (place,) = [place for place, line in enumerate(lines) if line.startswith("FAILED: ")]
@@ -113,8 +111,7 @@ def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Work
     (workflow.folder / "scorer.py").write_text(first_waits + scorer)
     config = yaml.safe_load(EXPERIMENT.read_text())
     config["scoring"]["custom"]["one_of"]["source"] = "scorer.py"
-    (workflow.folder / "my.yaml").write_text(yaml.safe_dump(config))
-    workflow = Workflow(workflow.project, workflow.folder, workflow.folder / "my.yaml")
+    workflow = Workflow.of(workflow.project, workflow.folder, config)
     process = workflow.start("presample", background=True)
     while not (workflow.folder / "working").exists():
         assert process.poll() is None, workflow.output()
@@ -124,8 +121,6 @@ def test_a_signal_ends_the_jobs_with_one_line_and_its_exit_status(workflow: Work
     assert process.wait(timeout=15) == 128 + signal.SIGINT
     assert "Interrupted: ending the jobs at work. The same command goes on" in workflow.output()
     assert "Traceback" not in workflow.output()
-    jobs = f"{workflow.folder}/.snakemake/scripts/"
-    left = [each.info["cmdline"] for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"]]
-    assert not [command for command in left if jobs in " ".join(command)]
+    assert not workflow.jobs()
     assert not list((workflow.folder / "results").rglob(".*.tmp"))
     workflow.run("presample")

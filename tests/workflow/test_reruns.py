@@ -20,35 +20,6 @@ pytestmark = pytest.mark.workflow
 SAMPLERS = dict.fromkeys(("presample", "evaluate", "rollouts"), "transformers")
 COSTLY = ("preparing", "sampling", "scoring", "evaluating", "training", "computing")
 
-# The stage that writes a file of the run; the first that fits counts.
-WRITERS = [
-    ("toy", "build_world"),
-    ("policies/base", "train_base"),
-    ("prompts/", "prepare_prompts"),
-    ("gold/overlap", "find_overlap"),
-    ("gold/", "audit_gold"),
-    ("draws/main/rollouts/", "sample_draw"),
-    ("draws/main/verdicts/", "score_draw"),
-    ("draws/main/partition/candidates", "find_candidates"),
-    ("draws/main/partition/final", "refine"),
-    ("draws/main/reference/", "tensorise"),
-    ("rollouts/", "sample"),
-    ("verdicts/", "score"),
-    ("policies/", "train_segment"),
-    ("states/", "train_segment"),
-    ("train/base/", "train_base"),
-    ("train/", "train_segment"),
-    ("evaluation/", "evaluate_policy"),
-    ("tables/datasets", "count_rows"),
-    ("tables/training", "collect_training"),
-    ("tables/", "make_tables"),
-    ("figures/", "figure"),
-    ("report/samples/", "write_samples"),
-    ("report/", "report"),
-    ("SHA256SUMS", "audit"),
-    ("cards/", "write_cards"),
-]
-
 
 def listed(workflow: Workflow) -> set[str]:
     """The files of which Snakemake says that a param differs from its value when they were made."""
@@ -62,14 +33,16 @@ def always(pristine: Workflow) -> set[str]:
     return listed(pristine)
 
 
+@pytest.fixture(scope="module")
+def rules(pristine: Workflow) -> dict[str, str]:
+    """The rule of each file of the run, as Snakemake lists it."""
+    rows = [line.split("\t") for line in pristine.run("--summary").splitlines() if line.startswith("results/tiny/")]
+    return {file.removeprefix("results/tiny/"): rule for file, _, rule, *_ in rows}
+
+
 def changed_files(workflow: Workflow, always: set[str]) -> set[str]:
     """The files of which code or config differs from what they were made with."""
     return {file for file in listed(workflow) - always if not file.startswith("timings/")}
-
-
-def stages_of(files: set[str]) -> set[str]:
-    """The stages that write these files."""
-    return {next(stage for prefix, stage in WRITERS if file.startswith(prefix)) for file in files}
 
 
 def append(file: Path, text: str) -> None:
@@ -77,7 +50,7 @@ def append(file: Path, text: str) -> None:
 
 
 def test_edits_of_modules_a_template_and_a_schema_rerun_their_stages(
-    pristine: Workflow, always: set[str], code: Path
+    pristine: Workflow, always: set[str], rules: dict[str, str], code: Path
 ) -> None:
     """Code of figures redraws those of its section only."""
     append(code / "training/segment.py", "\n_NEW = 1\n")
@@ -86,7 +59,7 @@ def test_edits_of_modules_a_template_and_a_schema_rerun_their_stages(
     append(code / "report/figures/solved.py", "\n_NEW = 1\n")
     files = changed_files(pristine, always)
     of_edits = {"train_segment", "report", "write_cards", "write_samples", "prepare_prompts", "figure"}
-    assert stages_of(files) == of_edits
+    assert {rules[file] for file in files} == of_edits
     drawn = {Path(file).stem for file in files if file.startswith("figures/")}
     assert len(drawn) > 1
     assert drawn == {name for name in SECTIONS["solved"] if (pristine.results / f"figures/{name}.svg").exists()}
@@ -111,7 +84,7 @@ def test_comments_code_outside_of_digests_and_keys_that_change_no_result_rerun_n
 
 
 def test_blocks_of_the_config_and_of_further_files_rerun_their_stages_and_no_pre_sampling(
-    pristine: Workflow, always: set[str]
+    pristine: Workflow, always: set[str], rules: dict[str, str]
 ) -> None:
     other = pristine.configured(
         scoring={"sql": {"comparison": "spider", "answer": "bare"}, "math": {"workers": 1}},
@@ -123,7 +96,8 @@ def test_blocks_of_the_config_and_of_further_files_rerun_their_stages_and_no_pre
     # The last file takes back another length of prompts.
     first = other.overlaid(reference={"topk_logprobs": 2}, prompts={"max_tokens": 60})
     last = first.overlaid(report={"title": "B"}, prompts={"max_tokens": 64}, engine={"stages": {"evaluate": "vllm"}})
-    assert stages_of(changed_files(last, always)) == expected | {"tensorise", "report", "sample"}
+    changed = {rules[file] for file in changed_files(last, always)}
+    assert changed == expected | {"tensorise", "report", "sample"}
 
 
 def test_without_a_method_and_without_tables_no_sample_and_no_training_is_made_again(finished: Workflow) -> None:

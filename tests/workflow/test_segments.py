@@ -19,9 +19,7 @@ def trained_by(finished: Workflow, segments: int, *names: str) -> Workflow:
     config = yaml.safe_load(finished.config.read_text())
     config["methods"] = {name: SHORT for name in names}
     config["train"] |= {"steps": segments, "segment_steps": 1, "eval_every": segments}
-    path = finished.folder / "config.yaml"
-    path.write_text(yaml.safe_dump(config))
-    return Workflow(finished.project, finished.folder, path)
+    return Workflow.of(finished.project, finished.folder, config)
 
 
 def kept(run: Workflow, kind: str, name: str) -> set[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-import psutil
 import pytest
 import yaml
-from runs import TINY, Workflow, kill, remove
+from runs import TINY, Workflow, remove
 
 from dphrl.store.manifest import manifest_digest, read_manifest
 
@@ -24,12 +23,10 @@ def test_a_training_that_lost_its_coverage_ends_and_its_later_steps_cost_no_trai
     # The rate ruins the policy in a few steps.
     config["train"] |= {"steps": 15, "segment_steps": 3, "eval_every": [9, 15], "keep_state": "all", "lr": 0.05}
     config["train"]["stop"] = {"coverage_below": 0.01}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    run = Workflow(project, tmp_path, tmp_path / "config.yaml")
+    run = Workflow.of(project, tmp_path, config)
     process = run.start()
     run.wait_for("train_segment grpo 1 9:", process, seconds=900)
-    kill([psutil.Process(process.pid), *run.jobs()])
-    process.wait()
+    run.kill(process)
     run.run()
     training = pl.read_parquet(run.results / "tables/training.parquet")
     last = training["step"].max()

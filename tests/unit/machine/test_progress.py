@@ -1,20 +1,19 @@
 """Lines of progress: how often, how much is done, and the time left."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 
 from dphrl.machine.progress import ProgressLines, duration
 
 
-class Clock:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Seconds that pass only in a test."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
+    clock = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr("dphrl.machine.progress.time", SimpleNamespace(monotonic=lambda: clock.seconds))
+    return clock
 
 
 @pytest.fixture
@@ -25,9 +24,10 @@ def out(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return stream
 
 
-def test_a_line_comes_at_the_start_then_every_five_seconds_and_at_the_end(out: io.StringIO) -> None:
-    clock = Clock()
-    bar = ProgressLines(4, "train", "steps", clock=clock)
+def test_a_line_comes_at_the_start_then_every_five_seconds_and_at_the_end(
+    clock: SimpleNamespace, out: io.StringIO
+) -> None:
+    bar = ProgressLines(4, "train", "steps")
     for seconds in (4, 5, 9, 12):
         clock.seconds = seconds
         bar.update(text=f"reward {seconds}")
@@ -40,9 +40,8 @@ def test_a_line_comes_at_the_start_then_every_five_seconds_and_at_the_end(out: i
     ]
 
 
-def test_a_line_is_printed_before_the_first_item_is_done(out: io.StringIO) -> None:
-    clock = Clock()
-    bar = ProgressLines(100, "x", "responses", clock=clock)
+def test_a_line_is_printed_before_the_first_item_is_done(clock: SimpleNamespace, out: io.StringIO) -> None:
+    bar = ProgressLines(100, "x", "responses")
     for seconds in (1, 7, 8):
         clock.seconds = seconds
         bar.at_work(f"{10 * seconds} tokens")
@@ -50,10 +49,9 @@ def test_a_line_is_printed_before_the_first_item_is_done(out: io.StringIO) -> No
     assert out.getvalue().splitlines()[1:] == ["x:   0% 0/100 responses, 7.0 s < ?, 70 tokens"]
 
 
-def test_the_remaining_time_is_unknown_for_the_first_twentieth(out: io.StringIO) -> None:
+def test_the_remaining_time_is_unknown_for_the_first_twentieth(clock: SimpleNamespace, out: io.StringIO) -> None:
     """The start of an engine is not the speed of its answers."""
-    clock = Clock()
-    bar = ProgressLines(100, "x", "responses", clock=clock)
+    bar = ProgressLines(100, "x", "responses")
     for seconds, items in ((60, 1), (120, 49)):
         clock.seconds = seconds
         bar.update(items)
@@ -61,9 +59,10 @@ def test_the_remaining_time_is_unknown_for_the_first_twentieth(out: io.StringIO)
 
 
 @pytest.mark.parametrize("restored", [0, 40])
-def test_the_speed_is_that_of_the_items_of_this_process(restored: int, out: io.StringIO) -> None:
-    clock = Clock()
-    bar = ProgressLines(restored + 40, "x", "steps", clock=clock)
+def test_the_speed_is_that_of_the_items_of_this_process(
+    restored: int, clock: SimpleNamespace, out: io.StringIO
+) -> None:
+    bar = ProgressLines(restored + 40, "x", "steps")
     bar.reached(restored)
     for done in range(1, 11):
         clock.seconds = 10.0 * done

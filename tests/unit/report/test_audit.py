@@ -9,16 +9,13 @@ import polars as pl
 import pytest
 from light import WITHOUT_EXTRAS
 from raw_tables import flip_byte
-from small_run import FINAL, INDEX, SmallRun
+from small_run import FINAL, FURTHER, INDEX, SmallRun
 
 from dphrl.cli import main
-from dphrl.policy.logprobs import LogProbs, load_model
 from dphrl.report.audit import audit_run, summary
 from dphrl.report.audit_files import NoRunError
 from dphrl.store.files import visible_files
 from dphrl.store.manifest import read_sums, verified_manifest
-from dphrl.store.parquet import table_digest
-from dphrl.training.reference import reference_rows, save_tensors, tensorise
 
 
 def test_a_sound_run_passes_before_and_after_its_end(small_run: SmallRun) -> None:
@@ -113,70 +110,32 @@ def test_draws_are_checked_each_by_itself(small_run: SmallRun) -> None:
 
         small_run.change_footer(path, of_other)
     assert audit_run(small_run.root).faults == {}
-    path, index = (name.replace("main", "other") for name in (FINAL, INDEX))
+    path, *stored = (name.replace("main", "other") for name in (FINAL, INDEX, FURTHER))
     small_run.rewrite(path, small_run.read(path).filter(pl.col("prompt_id") != "train2"))
     found = audit_run(small_run.root).faults
-    assert found.keys() == {path, index}
-    assert any(
-        "questions with a number of rows that is not theirs: 1 (prompt_id train2, rows 1)" in text
-        for text in found[index]
-    )
+    assert found.keys() == {path, *stored}
+    for number, index in enumerate(stored, 1):
+        text = f"questions with a number of rows that is not theirs: 1 (prompt_id train2, rows {number})"
+        assert any(text in fault for fault in found[index])
 
 
-FURTHER = "draws/main/reference-right2/index.parquet"
-PRESAMPLED = [f"draws/main/verdicts/train.presample/{shard}.parquet" for shard in (0, 1)]
-
-
-@pytest.fixture
-def further(small_run: SmallRun) -> SmallRun:
-    """The run with a second set of stored responses, which has a pre-sample of each question too."""
-    root = small_run.root
-    paths = {"partition": [FINAL], "prompts": ["prompts/train.parquet"]}
-    paths |= {"rollouts": ["draws/main/rollouts/train.refine/0.parquet"], "verdicts": PRESAMPLED}
-    paths["presamples"] = [path.replace("verdicts", "rollouts") for path in PRESAMPLED]
-    order = ("partition", "prompts", "rollouts", "presamples", "verdicts")
-    rows = reference_rows(*(pl.read_parquet([root / path for path in paths[name]]) for name in order), most=2)
-    assert rows.height == 8
-    (root / FURTHER).parent.mkdir()
-    module = LogProbs(load_model(root / "policies/base", "float32"))
-    (index,) = save_tensors(
-        tensorise([rows], module, 64), root / FURTHER.replace("index.parquet", "responses.safetensors")
-    )
-    shutil.copy(root / INDEX, root / FURTHER)
-    small_run.rewrite(FURTHER, index)
-
-    def of_further(footer: dict) -> None:
-        digests = {name: table_digest([root / path for path in files], name_of(name)) for name, files in paths.items()}
-        footer["path"], footer["config"]["rehearse"], footer["config"]["rows_per_question"] = FURTHER, "right", 2
-        footer["inputs"] |= {name: {"paths": paths[name], "digest": digest} for name, digest in digests.items()}
-
-    def name_of(name: str) -> str:
-        return "rollouts" if name == "presamples" else name
-
-    small_run.change_footer(FURTHER, of_further)
-    return small_run
-
-
-def test_a_set_with_pre_samples_passes_and_its_faults_are_named(further: SmallRun) -> None:
-    def faults() -> list[str]:
-        return audit_run(further.root).faults.get(FURTHER, [])
-
-    assert audit_run(further.root).faults == {}
-    rows = further.read(FURTHER)
+def test_a_set_with_pre_samples_passes_and_its_faults_are_named(small_run: SmallRun) -> None:
+    rows = small_run.read(FURTHER)
     assert rows["prompt_id"].to_list() == [name for name in ("train0", "train2", "train3", "train5") for _ in range(2)]
-    further.rewrite(FURTHER, rows[:-1])
-    assert "questions whose number of rows it lacks: 1 (prompt_id train5, rows 2)" in faults()[0]
-    of_wrong = pl.when(pl.col("row") == 7).then(pl.lit("train4")).otherwise("prompt_id")
-    further.rewrite(FURTHER, rows.with_columns(prompt_id=of_wrong))
-    assert any("a number of rows that is not theirs: 2 (prompt_id train4, rows 1; " in text for text in faults())
-    further.rewrite(
-        FURTHER, rows.with_columns(sample_index=pl.when(pl.col("row") == 1).then(2).otherwise("sample_index"))
-    )
-    assert "rows that were not judged right: 1 (prompt_id train0, sample_index 2)" in faults()[0]
-    further.rewrite(
-        FURTHER, rows.with_columns(sample_index=pl.when(pl.col("row") == 2).then(1).otherwise("sample_index"))
-    )
-    assert "rows that were not judged right: 1 (prompt_id train2, sample_index 1)" in faults()[0]
-    further.rewrite(FURTHER, rows)
-    further.change_footer(FURTHER, lambda footer: footer["config"].update(rehearse="boundary"))
-    assert "a number of rows that is not theirs: 4 " in faults()[0]
+
+    def faults_of(changed: pl.DataFrame) -> str:
+        small_run.rewrite(FURTHER, changed)
+        return "\n".join(audit_run(small_run.root).faults[FURTHER])
+
+    def other(row: int, column: str, value: object) -> pl.DataFrame:
+        values = pl.when(pl.col("row") == row).then(pl.lit(value)).otherwise(column)
+        return rows.with_columns(values.alias(column))
+
+    assert "questions whose number of rows it lacks: 1 (prompt_id train5, rows 2)" in faults_of(rows[:-1])
+    of_wrong = faults_of(other(7, "prompt_id", "train4"))
+    assert "a number of rows that is not theirs: 2 (prompt_id train4, rows 1; " in of_wrong
+    for row, sample, prompt in ((1, 2, "train0"), (2, 1, "train2")):
+        text = f"rows that were not judged right: 1 (prompt_id {prompt}, sample_index {sample})"
+        assert text in faults_of(other(row, "sample_index", sample))
+    small_run.change_footer(FURTHER, lambda footer: footer["config"].update(rehearse="boundary"))
+    assert "a number of rows that is not theirs: 4 " in faults_of(rows)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from faults import CONTROL, failures
 from raw_tables import flip_byte
 from small_run import BASE, CANDIDATES, FINAL, INDEX, TENSORS, TRAINED, SmallRun
 
@@ -25,6 +24,13 @@ REFINED = "draws/main/verdicts/train.refine/0.parquet"
 EVAL, TEXT = "prompts/eval.parquet", "tables/headline.csv"
 # Damage to one file of a run that is not finished. Texts, figures and whole files that are gone need SHA256SUMS.
 SEALED = (MODEL, WEIGHTS, STATE, TENSORS, INDEX, FINAL, f"{ROLLOUTS}/1.parquet", f"timings/{FINAL}")
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def failures(root: Path) -> dict[str, list[str]]:
+    """The texts of faults by file."""
+    return audit_run(root).faults
 
 
 def _files(run: SmallRun) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from raw_tables import flip_byte
 from safetensors.numpy import load_file
 from small_run import FINAL, INDEX, TENSORS, SmallRun
 from tiny_models import write_tokenizer
@@ -217,9 +218,7 @@ def test_what_is_missing_is_named_with_the_next_step(run: SmallRun, capsys: pyte
 
 
 def test_damaged_tensors_are_refused_and_nothing_is_written(run: SmallRun, capsys: pytest.CaptureFixture[str]) -> None:
-    data = bytearray((run.root / TENSORS).read_bytes())
-    data[-1] ^= 1
-    (run.root / TENSORS).write_bytes(data)
+    flip_byte(run.root / TENSORS)
     assert main(["export", str(run.root), "--out", str(run.root.parent / "out")]) == 2
     assert "it is not the file that was written" in capsys.readouterr().err
     assert [*(run.root.parent / "out").iterdir()] == []

@@ -63,17 +63,6 @@ def test_policies_are_drawn_hotter_after_their_last_step() -> None:
     assert _layout().hotter() == {}
 
 
-def test_a_change_of_the_steps_of_a_method_adds_jobs_of_that_method_only() -> None:
-    before, after = (
-        _layout(methods={"grpo": {"rollout_on": "all", **more}, "exp_only": {}}) for more in ({}, {"steps": 12})
-    )
-    assert {*before.segments()} < {*after.segments()}
-    added = {str(end) for end in {*after.segments()} - {*before.segments()}}
-    assert added == {"grpo-s1/step10", "grpo-s1/step12", "grpo-s2/step10", "grpo-s2/step12"}
-    for method in ("grpo", "exp_only"):
-        assert slices.train(before.config, method) == slices.train(after.config, method)
-
-
 def test_each_seed_but_the_first_has_its_own_draw_which_its_methods_share() -> None:
     layout = _layout()
     assert layout.draws() == ["main", "s2"]

@@ -115,11 +115,6 @@ def _older(path: Path) -> None:
         write_table(FRAME, "rollouts", path, FOOTER)
 
 
-def _changed_footer(path: Path) -> None:
-    write_table(FRAME, "rollouts", path, FOOTER)
-    path.write_bytes(path.read_bytes().replace(b'"seed": 1', b'"seed": 2'))
-
-
 @pytest.mark.parametrize(
     ("write", "named"),
     [
@@ -127,7 +122,6 @@ def _changed_footer(path: Path) -> None:
         (lambda path: path.touch(), "empty"),
         (_not_parquet, "delete it and run snakemake again"),
         (_cut_off, " in its footer, "),
-        (_changed_footer, " in its footer, "),
         (_other_schema, "holds 'metrics' version 1, expected 'rollouts' 1"),
         (_older, "holds 'rollouts' version 0, expected 'rollouts' 1"),
     ],
@@ -164,24 +158,6 @@ def test_text_in_a_table_is_not_taken_for_its_sha256(tmp_path: Path) -> None:
     frame = FRAME.with_columns(text=pl.lit(text))
     write_table(frame, "rollouts", path, {"config": {"a": text, "file_sha256": "0" * 64}})
     assert read_table(path, "rollouts").equals(frame.sort(ROLLOUTS.key))
-
-
-def test_equal_tables_have_equal_bytes(tmp_path: Path) -> None:
-    for name, frame in (("a", FRAME), ("b", FRAME[::-1]), ("c", pl.concat([FRAME[2:], FRAME[:2]], rechunk=False))):
-        (tmp_path / name).mkdir()
-        write_table(frame, "rollouts", tmp_path / name / "x.parquet", FOOTER)
-    assert len({(tmp_path / name / "x.parquet").read_bytes() for name in "abc"}) == 1
-
-
-def test_an_old_table_is_left_alone_by_a_failure(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    write_table(FRAME, "rollouts", path, FOOTER)
-    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(SchemaError):
-        write_table(_broken(text=None), "rollouts", path, FOOTER)
-    with pytest.raises(TypeError):
-        write_table(FRAME, "rollouts", path, {"seed": object()})
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_every_schema_has_a_different_text() -> None:
@@ -260,22 +236,20 @@ def test_a_table_written_in_parts_reads_as_one(tmp_path: Path, job: Stage, parts
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, job: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "ROW_GROUP", 6)
-    path = tmp_path / "verdicts"
-    job.write(VERDICTS, "verdicts", str(path))
-    whole = path.read_bytes()
-    for parts in ([VERDICTS], [VERDICTS[:5], VERDICTS[5:6], VERDICTS[6:]]):
-        job.write(parts, "verdicts", str(path))
-        assert path.read_bytes() == whole
-
-
-@pytest.mark.parametrize(
-    "parts", [[VERDICTS[5:], VERDICTS[:5]], [VERDICTS[:5], VERDICTS[4:]], [VERDICTS.drop("reward")]]
-)
-def test_parts_that_break_the_schema_or_the_order_leave_no_file(
-    tmp_path: Path, job: Stage, parts: list[pl.DataFrame]
+def test_the_bytes_depend_neither_on_the_order_of_rows_nor_on_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tables, "ROW_GROUP", 6)
+    path, written = tmp_path / "verdicts.parquet", set()
+    whole = [VERDICTS, VERDICTS[::-1], pl.concat([VERDICTS[9:], VERDICTS[:9]], rechunk=False)]
+    for rows in (*whole, [VERDICTS], [VERDICTS[:5], VERDICTS[5:6], VERDICTS[6:]]):
+        write_table(rows, "verdicts", path, FOOTER)
+        written.add(path.read_bytes())
+    assert len(written) == 1
+
+
+@pytest.mark.parametrize("parts", [[VERDICTS[5:], VERDICTS[:5]], [VERDICTS[:5], VERDICTS[4:]]])
+def test_parts_out_of_order_leave_no_file(tmp_path: Path, job: Stage, parts: list[pl.DataFrame]) -> None:
     with pytest.raises(SchemaError, match="verdicts"):
         job.write(parts, "verdicts", str(tmp_path / "verdicts.parquet"))
     assert not list(tmp_path.iterdir())

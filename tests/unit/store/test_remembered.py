@@ -40,49 +40,45 @@ def policy(hashed: list[int], tmp_path: Path) -> Path:
     return tmp_path / "policy.json"
 
 
-def _read(policy: Path) -> None:
-    verified_manifest(policy)
-
-
 def test_the_second_reading_of_a_manifest_reads_no_file_of_its_folder(policy: Path, hashed: list[int]) -> None:
-    _read(policy)
+    verified_manifest(policy)
     assert sorted(hashed) == [2, 7]
     hashed.clear()
-    _read(policy)
+    verified_manifest(policy)
     assert sum(hashed) == 0
     # Another path to the same folder.
-    _read(Path("policy.json"))
+    verified_manifest(Path("policy.json"))
     assert sum(hashed) == 0
 
 
 def test_a_file_that_changed_is_read_again_whatever_its_time_of_modification(policy: Path, hashed: list[int]) -> None:
     weights = policy.with_suffix("") / "model.safetensors"
     before = weights.stat()
-    _read(policy)
+    verified_manifest(policy)
     hashed.clear()
     time.sleep(TICK)
     weights.write_text("Weights")
     os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(ManifestError, match=r"model\.safetensors: differs"):
-        _read(policy)
+        verified_manifest(policy)
     assert hashed == [7]
     # Another file under this name.
     (policy.with_suffix("") / "new").write_text("weights")
     os.utime(policy.with_suffix("") / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
     time.sleep(TICK)
     os.replace(policy.with_suffix("") / "new", weights)
-    _read(policy)
+    verified_manifest(policy)
     assert hashed == [7, 7]
 
 
 @pytest.mark.parametrize("text", ["", "\x00\xff", '["/a", 7, 1] ' + "0" * 64])
 def test_a_damaged_entry_is_none(policy: Path, hashed: list[int], text: str) -> None:
-    _read(policy)
+    verified_manifest(policy)
     for entry in Path(".snakemake").glob("*/*"):
         entry.write_text(text, encoding="latin-1")
     hashed.clear()
     for expected in ([2, 7], []):
-        _read(policy)
+        verified_manifest(policy)
         assert sorted(hashed) == expected
         hashed.clear()
 

@@ -29,10 +29,8 @@ STARTS = """
 import subprocess
 import sys
 from pathlib import Path
-from dphrl.store.code import code_digest
 from dphrl.store.stage import Stage
-modules, schemas = ["dphrl.data.partition"], ["metrics"]
-stage = Stage(Path(), "train", modules, schemas, code_digest(modules, schemas), {})
+stage = Stage(Path(), "train", "c0de", {})
 stage.add_timing("before", 1.0)
 more = int(stage.timings[0]["max_rss_mib"]) + 100
 subprocess.run([sys.executable, "-c", f"b'x' * ({more} << 20)"], check=True)
@@ -85,6 +83,15 @@ def test_every_output_names_its_inputs(tmp_path: Path) -> None:
     }
     assert sorted(footer["libraries"]) == ["numpy", "polars"]
     assert str(tmp_path) not in json.dumps(footer)
+
+    stage.write_manifest(str(run / "policy.json"))
+    manifest = read_manifest(run / "policy.json")
+    assert manifest["path"] == "policy.json"
+    assert manifest.items() >= (stage.footer() | {"made_by": footer["made_by"]}).items()
+    inputs = {**stage.inputs}
+    with pytest.raises(SchemaError, match="holds 'metrics' version 1, expected 'prompts'"):
+        stage.read("prompts", shards[0])
+    assert stage.inputs == inputs
 
 
 def test_vllm_is_recorded_with_its_model_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,21 +146,6 @@ def test_the_commit_is_that_of_a_checkout(tmp_path: Path, monkeypatch: pytest.Mo
     assert project_commit() == f"{commit}-dirty"
 
 
-def test_a_manifest_has_the_footer(tmp_path: Path) -> None:
-    (tmp_path / "policy").mkdir()
-    (tmp_path / "policy" / "model.safetensors").write_text("weights")
-    stage = _stage()
-    stage.write_manifest(str(tmp_path / "policy.json"))
-    found = read_manifest(tmp_path / "policy.json")
-    assert found == {
-        "files": {"model.safetensors": {"size": 7, "sha256": sha256_file(tmp_path / "policy" / "model.safetensors")}},
-        "footer_sha256": found["footer_sha256"],
-        "path": "policy.json",
-        "made_by": f"dphrl {library_version('dphrl')}",
-        **stage.footer(),
-    }
-
-
 def test_files_that_were_hashed_while_written_are_not_read_for_their_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,32 +186,11 @@ def test_a_file_that_a_table_lists_is_compared_with_its_footer(tmp_path: Path) -
     assert "changed" not in stage.inputs
 
 
-def test_a_stage_reads_the_files_of_a_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".snakemake").mkdir()
-    (tmp_path / "policy").mkdir()
-    (tmp_path / "policy" / "model.safetensors").write_text("weights")
-    write_manifest(tmp_path / "policy.json", {})
-    read: list[str] = []
-    monkeypatch.setattr("dphrl.store.files.sha256_file", lambda path: read.append(path.name) or sha256_file(path))
-    for _ in range(2):
-        _stage().folder("policy", "policy.json")
-    assert read == ["model.safetensors"]
-
-
 def test_a_job_whose_code_is_not_that_of_the_plan_does_not_start() -> None:
     code = {"sources": MODULES, "schemas": SCHEMAS, "digest": code_digest(MODULES)}
     job = SimpleNamespace(config={"run": "run"}, params=SimpleNamespace(code=code))
     with pytest.raises(CodeChangedError, match="start snakemake again"):
         Stage.of_job(job, [], [])
-
-
-def test_an_input_of_another_kind_is_not_recorded(tmp_path: Path) -> None:
-    write_table(METRICS, "metrics", tmp_path / "m.parquet", {})
-    stage = _stage()
-    with pytest.raises(SchemaError, match="holds 'metrics' version 1, expected 'prompts'"):
-        stage.read("prompts", str(tmp_path / "m.parquet"))
-    assert stage.inputs == {}
 
 
 def test_timings_have_a_rate_where_tokens_are_known(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ _held: list[int] = []
 def take_gpus(number: int) -> list[str]:
     """Wait until `number` GPUs are free, and make them the only ones that this process and its children see.
 
-    Call it before CUDA starts. Which GPUs there are says CUDA_VISIBLE_DEVICES, as a user or a scheduler sets it, else
-    nvidia-smi. All jobs of this user on this machine get different GPUs; jobs of other users are not seen.
+    Call it before CUDA starts. CUDA_VISIBLE_DEVICES lists the GPUs of this machine, or nvidia-smi where it is not set.
+    All jobs of this user on this machine get different GPUs; jobs of other users are not seen.
 
     Args:
         number: 0 takes none and changes nothing.

@@ -64,7 +64,7 @@ class AtWorkError(RuntimeError):
 
 
 def remove_leftovers(folder: Path) -> None:
-    """End the orphans of an interrupted run, remove its files and its lock, and write down this machine.
+    """End the orphans of an interrupted run, remove its temporary files and its lock, and record this machine.
 
     Raises:
         AtWorkError: the run has not ended, or not for certain; then nothing is changed.

@@ -84,8 +84,7 @@ def use_private_caches() -> None:
 def private_temporary_folder() -> Iterator[None]:
     """Let this process, to its end, and its children make temporary files in a new folder of mode 0700.
 
-    The end of the block removes it. Some caches are in the folder of temporary files whatever is set: so they are
-    private.
+    The end of the block removes it. Some caches cannot be placed anywhere else.
     """
     # A process that outlives the block may still write there.
     with tempfile.TemporaryDirectory(prefix="dphrl-", ignore_cleanup_errors=True) as folder:

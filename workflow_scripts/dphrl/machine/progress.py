@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from collections.abc import Callable
 from typing import TextIO
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -18,20 +17,17 @@ class ProgressLines:
         total: number of items.
         label: the beginning of each line; None prints nothing.
         unit: name of the items.
-        clock: seconds.
 
     Attributes:
         n: items that are done.
         initial: items of these that an earlier process did; None if `reached` was never called.
     """
 
-    def __init__(
-        self, total: int, label: str | None, unit: str, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, total: int, label: str | None, unit: str) -> None:
         self.n = 0
         self.initial: int | None = None
         self._total, self._label, self._unit = total, label, unit
-        self._clock, self._began, self._text = clock, clock(), ""
+        self._began, self._text = time.monotonic(), ""
         self._print()
 
     def reached(self, n: int) -> None:
@@ -48,7 +44,7 @@ class ProgressLines:
     def at_work(self, text: str) -> None:
         """Say what was done since the last whole item; a line is printed as often as for items."""
         self._text = text
-        if self._clock() - self._printed_at >= _SECONDS_BETWEEN_LINES:
+        if time.monotonic() - self._printed_at >= _SECONDS_BETWEEN_LINES:
             self._print()
 
     def close(self) -> None:
@@ -57,7 +53,7 @@ class ProgressLines:
             self._print()
 
     def _print(self) -> None:
-        self._printed_at, self._printed_n = self._clock(), self.n
+        self._printed_at, self._printed_n = time.monotonic(), self.n
         seconds, done, left = self._printed_at - self._began, self.n - (self.initial or 0), self._total - self.n
         # By the mean speed since the start: a moving mean would count an item from the last printed line on.
         remaining = duration(seconds * left / done) if done > _FORESEEABLE * (done + left) else "?"

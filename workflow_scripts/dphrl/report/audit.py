@@ -41,7 +41,7 @@ def summary(run: Run) -> str:
     made_by = Counter(footer["made_by"] for footer in run.footers.values() if footer.get("schema") == "timings")
     lines = [f"Made by {name} ({counted(jobs, 'job')})." for name, jobs in made_by.most_common()]
     if run.listed is None:
-        lines.append(f"Not finished: without {SUMS}, no file that should be there is known to be missing.")
+        lines.append(f"Not finished: without {SUMS}, a missing file cannot be named.")
     faults = [text for texts in run.faults.values() for text in texts]
     lines += [f"FAILED  {text}" for text in faults]
     if run.targets:

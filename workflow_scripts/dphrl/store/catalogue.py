@@ -27,15 +27,11 @@ _STEP = {"step": _I32, "metric": _STR, "value": _F64}
 _POLICY = {"method": _STR, "seed": _I32, "step": _I32, "dataset": _STR}
 _INTERVAL = _columns(_F64, "value", "low", "high")
 _METRIC = _POLICY | {"metric": _STR}
-_SHARE = _columns(_F64, "share", "low", "high")
 _COMPARED = ("level", "dataset", "metric", "method", "against")
 _ERRORS = ("error_trainings", "freedom_trainings", "error_questions", "freedom_questions")
-_RATE_NAMES = ("keep", "explore", "ndr")
-_RATES = _columns(_F64, *(f"{rate}{end}" for rate in _RATE_NAMES for end in ("", "_low", "_high")))
+_RATES = _columns(_F64, *(f"{rate}{end}" for rate in ("keep", "explore", "ndr") for end in ("", "_low", "_high")))
 _SOLVED = _columns(_F64, "kept", "lost", "gained", "neither")
 _AT_K = _POLICY | {"k": _I32}
-_PROBED: dict[str, tuple[str, ...]] = {"subset": ("pef", "exp")}
-_NO_TOKENS = {"tokens", "tokens_per_s"}
 
 _DECLARED = (
     Schema(
@@ -130,14 +126,14 @@ _DECLARED = (
         | _columns(_STR, "subset", "text", "extracted")
         | {"correct": _BOOL, "answer_class": _STR},
         nullable={"extracted", "answer_class"},
-        enums=_PROBED,
+        enums={"subset": ("pef", "exp")},
         bounds={"step": _FROM_0, "sample_index": _FROM_0},
     ),
     Schema(
         "timings",
         ("stage", "part"),
         _columns(_STR, "stage", "part") | {"seconds": _F64, "tokens": _I64, "tokens_per_s": _F64, "max_rss_mib": _F64},
-        nullable=_NO_TOKENS,
+        nullable={"tokens", "tokens_per_s"},
     ),
     Schema(
         "evaluation",
@@ -179,7 +175,11 @@ _DECLARED = (
         enums={"classes": ("styles", *_CLASSES)},
         bounds={"m": (2, _INF), "prompts": (30, _INF), "value": _FROM_1},
     ),
-    Schema("styles", (*_POLICY, "style"), {**_POLICY, "style": _STR, **_SHARE, "distinct_styles": _F64}),
+    Schema(
+        "styles",
+        (*_POLICY, "style"),
+        {**_POLICY, "style": _STR, **_columns(_F64, "share", "low", "high", "distinct_styles")},
+    ),
     Schema(
         "keep_explore",
         tuple(_AT_K),

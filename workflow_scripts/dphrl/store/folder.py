@@ -24,7 +24,7 @@ def check_folder(config: Config, folder: Path) -> None:
     if version := other_version(folder / name):
         allowed = f"a name without results: {name} is of version {version}, which `git checkout v{version}` reads"
         raise ConfigError([Problem("run", show(config.run), allowed)])
-    # Each job reads the Snakefile, so a few footers are read, and a file is hashed only if its seed differs.
+    # Each job reads the Snakefile, so a footer is read, and no file is hashed.
     drawn = ("draws/*/rollouts/*/0.parquet", "rollouts/**/0.parquet")
     for file in chain.from_iterable(map((folder / name).glob, drawn)):
         with suppress(SchemaError, OSError, KeyError):  # a damaged file, which the audit names
@@ -32,7 +32,6 @@ def check_folder(config: Config, folder: Path) -> None:
             if "recorded" in footer["inputs"]:  # answers that no seed changes
                 continue
             if footer["seed"] != config.seed:
-                read_footer(file)
                 allowed = (
                     f"{footer['seed']}, with which {name} was made; or give this run another name (key run), which"
                     f" keeps {name}; or delete {name} first"

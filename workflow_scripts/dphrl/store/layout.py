@@ -1,4 +1,4 @@
-"""The files that a configuration plans, and the facts about a job that follow from it and from the job's wildcards."""
+"""The files that a configuration plans, and facts about a job that follow from it and the job's wildcards."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ class Layout:
         ]
 
     def hotter(self) -> dict[str, tuple[PolicyName, float]]:
-        """The policies at higher temperatures by their names in paths: all that are drawn but the base, in the end."""
+        """Checkpoints and the ends of trainings at each higher temperature, by their names in paths."""
         drawn, temperatures = [*self.checkpoints(), *self._trained()], self.config.evaluate.hotter
         return {f"{policy}/t{temperature}": (policy, temperature) for policy in drawn for temperature in temperatures}
 
     def evaluations(self) -> list[list[object]]:
-        """Method, seed, step and dataset of each evaluation, for a policy that is drawn hotter its temperature too."""
+        """Method, seed, step and dataset of each evaluation, and the temperature of a policy that is drawn hotter."""
         sets, hotter = self.config.evaluate.datasets, self.hotter().values()
         labels: list[list[object]] = [[*policy, name] for policy in self.policies() for name in sets]
         return labels + [[*policy, name, temperature] for policy, temperature in hotter for name in sets]

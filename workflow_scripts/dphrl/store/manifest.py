@@ -52,7 +52,7 @@ def write_manifest(path: Path, footer: Mapping[str, Any], digests: Mapping[str, 
 
 
 def _sealed(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest as JSON gives it back, with the sha256 of its other values, by which a changed byte is noticed."""
+    """A manifest as read from JSON, with the sha256 of its other values, which shows a changed byte."""
     plain: dict[str, Any] = json.loads(json.dumps({name: value for name, value in facts.items() if name != _SEAL}))
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return {**plain, _SEAL: hashlib.sha256(text.encode()).hexdigest()}
@@ -74,7 +74,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def verified_manifest(path: Path, below: str = "") -> dict[str, Any]:
-    """A manifest whose folder has exactly the listed files, unchanged; their sha256 is that of `remembered_sha256`.
+    """A manifest, after a check that its folder has exactly the listed files, unchanged (`remembered_sha256`).
 
     Args:
         below: only files of this folder within the folder are checked, such as "databases/"; "": all.

@@ -61,7 +61,7 @@ class Stage:
         inputs: paths and digest of each input that was read, by name.
         timings: rows of the timings table.
         note: the result in a few words, for the terminal.
-        last: what is done after the timings are written.
+        last: called after the timings are written.
     """
 
     root: Path
@@ -119,8 +119,6 @@ class Stage:
     def folder(self, name: str, manifest: str, below: str = "") -> Path:
         """The folder of a verified manifest; its digest is recorded under `name`.
 
-        The content of a file is read again only if its size or its time of change is another one.
-
         Args:
             below: the part of the folder that the job reads, as in `verified_manifest`.
         """
@@ -149,19 +147,19 @@ class Stage:
         self._record(name, _files(paths), names_digest(digests))
         return digests
 
-    def scoring_files(self, given: Mapping[str, Any]) -> str | None:
+    def scoring_files(self, files: Mapping[str, Any]) -> str | None:
         """Record databases and the user's files of Python; return the path of a custom scorer, if the job has one.
 
         Args:
-            given: the inputs of the job. Each of `databases`, `world`, `functions` and `scorer` may be empty.
+            files: the inputs of the job. Each of `databases`, `world`, `functions` and `scorer` may be empty.
         """
-        if given.get("databases"):
-            self.scan("databases", given["databases"])
-        if given.get("world"):
-            self.folder("world", given["world"], below="databases/")
-        for number, file in enumerate(given.get("functions") or ()):
+        if databases := files.get("databases"):
+            self.scan("databases", databases)
+        if world := files.get("world"):
+            self.folder("world", world, below="databases/")
+        for number, file in enumerate(files.get("functions") or ()):
             self.file(f"function_{number}", file)
-        return str(self.file("scorer", given["scorer"])) if given.get("scorer") else None
+        return str(self.file("scorer", scorer)) if (scorer := files.get("scorer")) else None
 
     def _record(self, name: str, files: Sequence[Path], digest: str) -> None:
         self.inputs[name] = {"paths": [self._place(file) for file in files], "digest": digest}
