@@ -62,8 +62,3 @@ def test_both_halves_of_js_by_definition_weigh_alike(norm: Norm, beta: float) ->
     assert js_beta(rows, tokens, norm) == pytest.approx(beta)
     found = component_weights(rows, tokens, 0.2, norm, beta=js_beta(rows, tokens, norm))
     assert found.rollout_divergence * tokens[0] == pytest.approx(found.rehearsal * tokens[1])
-
-
-def test_beta_needs_rollouts() -> None:
-    with pytest.raises(ValueError, match="no row of D_exp"):
-        js_beta((0, 4), (0, 9), "joint")

@@ -87,13 +87,8 @@ class Trainer:
         return self._by_row(self._deepspeed.module, rows)
 
     def reference_logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
-        """Log-probs of each row's response tokens under the base policy.
-
-        Raises:
-            ValueError: the trainer was made without `reference_model`.
-        """
-        if self._reference_model is None:
-            raise ValueError(f"divergence {self.method.divergence} needs the base policy: pass it as `reference_model`")
+        """Log-probs of each row's response tokens under the base policy, which was passed as `reference_model`."""
+        assert self._reference_model is not None
         with self._reference_model.loaded() as module:
             return self._by_row(module, rows)
 
