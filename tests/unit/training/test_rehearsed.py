@@ -6,17 +6,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
+from stored_responses import store, table_of
 from tiny_models import tiny_model
 
 from dphrl.config.blocks.training import MethodConfig, Rehearsed, TrainConfig
 from dphrl.data.partition_counts import stored_rows
+from dphrl.policy.batch import Row
 from dphrl.policy.logprobs import LogProbs
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.parquet import write_table
 from dphrl.training.loss import Example, Objective
-from dphrl.training.reference import ReferenceJob, reference_rows, save_tensors, tensorise
+from dphrl.training.reference import ReferenceJob, reference_rows, tensorise
 from dphrl.training.schedule import epoch_indices
-from dphrl.training.stored_responses import ReferenceResponses, load
+from dphrl.training.stored_responses import ReferenceResponses
 
 # Of each question: its subset, the token of its right refinement sample, and the tokens of four pre-samples with a
 # minus where they are wrong.
@@ -132,22 +134,11 @@ def _computed(module, rows, cut, top_k):
     return [(torch.zeros(len(row.response)),) for row in rows]
 
 
-def _stored(folder: Path, rows: dict[str, list[list[int]]]) -> ReferenceResponses:
+def _stored(folder: Path, responses: dict[str, list[list[int]]]) -> ReferenceResponses:
     """Responses, of which some questions have several."""
-    pairs = [(name, tokens) for name, of in rows.items() for tokens in of]
-    table = pl.DataFrame(
-        {
-            "prompt_id": [name for name, _ in pairs],
-            "sample_index": 0,
-            "prompt_token_ids": [[3]] * len(pairs),
-            "token_ids": [tokens for _, tokens in pairs],
-            "sampler_logprobs": [[0.0] * len(tokens) for _, tokens in pairs],
-        }
-    )
-    path = folder / "responses.safetensors"
-    (index,) = save_tensors(tensorise([table], LogProbs(tiny_model(20)), 1000), path)
-    write_table(index, "reference_index", folder / "index.parquet", {})
-    return load(path)
+    rows = [Row([3], tokens) for of_question in responses.values() for tokens in of_question]
+    questions = [name for name, of_question in responses.items() for _ in of_question]
+    return store(table_of(rows, questions), LogProbs(tiny_model(20)), 0, folder)
 
 
 def test_questions_count_alike_and_each_epoch_takes_the_next_response(tmp_path: Path) -> None:

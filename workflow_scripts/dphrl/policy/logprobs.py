@@ -346,11 +346,6 @@ def logprobs_by_row(module: nn.Module, rows: Sequence[Row], cut: Sequence[MicroB
     return [parts[0] for parts in by_row(module, rows, cut, device)]
 
 
-def response_topk(module: LogProbs, rows: Sequence[Row], token_budget: int, k: int) -> list[tuple[Tensor, ...]]:
-    """As `LogProbs.topk`, separately for each row, on the CPU, in the order of `rows`."""
-    return by_row(partial(module.topk, k=k), rows, module.plan(rows, token_budget, "off"), module.device)
-
-
 @torch.no_grad()
 def by_row(
     compute: Callable[[Batch], tuple[Tensor, ...]], rows: Sequence[Row], cut: Sequence[MicroBatch], device: str
