@@ -21,7 +21,7 @@ from transformers import (
 
 from dphrl.config.blocks.training import LoraConfig
 from dphrl.policy import logprobs as policy
-from dphrl.policy.batch import Row, collate, micro_batches
+from dphrl.policy.batch import Row, collate, plan
 from dphrl.policy.check_model import check_model
 from dphrl.policy.logprobs import LogProbs, response_logprobs
 from dphrl.training.weights import add_adapters
@@ -219,13 +219,10 @@ def test_a_batch_is_padded_on_the_right() -> None:
     assert batch.targets.tolist() == [7, 9, 3, 2]
 
 
-@given(lengths=st.lists(st.integers(1, 40), max_size=40), token_budget=st.integers(1, 120))
-def test_micro_batches_hold_every_row_once_within_the_budget(lengths: list[int], token_budget: int) -> None:
-    groups = micro_batches(lengths, token_budget)
-    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
-    for group in groups:
-        assert len(group) == 1 or len(group) * max(lengths[i] for i in group) <= token_budget
-    # None could have been joined to the one before it.
+@given(lengths=st.lists(st.integers(2, 40), max_size=40), token_budget=st.integers(1, 120))
+def test_micro_batches_of_whole_rows_are_as_large_as_the_budget_allows(lengths: list[int], token_budget: int) -> None:
+    groups = [group.rows for group in plan([Row([1], [2] * (n - 1)) for n in lengths], token_budget, "off")]
+    # No group could have been joined to the group before it.
     for before, after in pairwise(groups):
         assert (len(before) + 1) * lengths[before[0]] > token_budget
         assert lengths[before[-1]] >= lengths[after[0]]
