@@ -74,9 +74,8 @@ def load_model(folder: Path, dtype: str) -> PreTrainedModel:
         model.generation_config.validate(strict=True)
     except ValueError:
         # transformers does not save flags that contradict each other; engines here read the end tokens alone.
-        tokens = {name: getattr(model.generation_config, name) for name in _TOKENS}
-        known = {name: token for name, token in tokens.items() if token not in (None, -1)}
-        model.generation_config = GenerationConfig(**known)
+        values = ((name, getattr(model.generation_config, name)) for name in _TOKENS)
+        model.generation_config = GenerationConfig(**{name: token for name, token in values if token not in (None, -1)})
     return model
 
 

@@ -39,10 +39,7 @@ class ReferenceResponses:
         """Numbers of the rows that a step rehearses.
 
         Questions count alike: an epoch has each once, in its own order. Epoch e takes row e mod m of the m rows of a
-        question.
-
-        Raises:
-            ValueError: there is no row.
+        question. There must be a row.
         """
         total = len(self.starts) - 1
         questions = epoch_indices(seed, "rehearsal", step, per_step, total)
