@@ -20,7 +20,7 @@ from dphrl.config.blocks.sampling import EngineConfig, HardwareConfig
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.policy.batch import Row
 from dphrl.policy.collectives import start_process_group
-from dphrl.policy.engine import Digest, Engine
+from dphrl.policy.engine import Engine
 from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.scoring.verdict import Verdict
 from dphrl.training.loss import Example
@@ -211,26 +211,15 @@ class Recorder(Trainer):
         return made.result
 
 
-@dataclass
 class Deaf:
     """An engine that ignores pushed weights."""
 
-    engine: Engine
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
 
-    @property
-    def max_model_len(self) -> int:
-        return self.engine.max_model_len
-
-    @property
-    def digests_suffice(self) -> bool:
-        return self.engine.digests_suffice
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
 
     def wake(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         for _ in weights:
             pass
-
-    def digests(self) -> dict[str, Digest]:
-        return self.engine.digests()
-
-    def text_logprobs(self, token_ids: Sequence[int]) -> Tensor:
-        return self.engine.text_logprobs(token_ids)

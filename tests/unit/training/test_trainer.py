@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -366,11 +365,10 @@ class Packed(Deaf):
         return {}
 
 
-@dataclass
 class Stale(Deaf):
     """An engine that takes all weights but one, which the log-probs of the canary hardly show."""
 
-    kept: str = "model.layers.0.input_layernorm.weight"
+    kept = "model.layers.0.input_layernorm.weight"
 
     def wake(self, weights: Iterator[tuple[str, Tensor]]) -> None:
         self.engine.wake((name, weight) for name, weight in weights if name != self.kept)
