@@ -337,12 +337,8 @@ def response_logprobs(
 
     They are computed where the module is.
     """
-    return logprobs_by_row(module, rows, module.plan(rows, token_budget, prompt_sharing), module.device)
-
-
-def logprobs_by_row(module: nn.Module, rows: Sequence[Row], cut: Sequence[MicroBatch], device: str) -> list[Tensor]:
-    """As `response_logprobs`, for given micro-batches and any module that is called as `LogProbs` is."""
-    return [parts[0] for parts in by_row(module, rows, cut, device)]
+    cut = module.plan(rows, token_budget, prompt_sharing)
+    return [logprobs for logprobs, _ in by_row(module, rows, cut, module.device)]
 
 
 @torch.no_grad()
