@@ -14,13 +14,13 @@ for _library in ("polars", "pydantic"):
     pytest.importorskip(_library)
 
 from attention_suite import rows_of
-from stored_responses import store
+from stored_responses import store, table_of
 from tiny_models import HEADS_OF_128, KINDS, write_tiny_policy
 from torch import Tensor
 
 from dphrl.policy.batch import Row
-from dphrl.policy.logprobs import LogProbs, load_model, response_topk
-from dphrl.training.reference import load_reference
+from dphrl.policy.logprobs import LogProbs, load_model
+from dphrl.training.reference import compute_here, load_reference
 
 pytestmark = pytest.mark.gpu
 
@@ -48,8 +48,9 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def _exact(base: Path, rows: list[Row]) -> tuple[list[Tensor], list[Tensor]]:
     """Log-probs of the responses, and of the likeliest tokens."""
-    found = response_topk(LogProbs(load_model(base, "float32"), "padded"), rows, 10_000, TOP_K)
-    return [logprobs for logprobs, _, _ in found], [values for _, _, values in found]
+    module = LogProbs(load_model(base, "float32"), "padded")
+    computed = compute_here(module, rows, module.plan(rows, 10_000, "off"), TOP_K)
+    return [logprobs for logprobs, _, _ in computed], [values for _, _, values in computed]
 
 
 def test_the_reference_stage_stores_the_log_probs_of_float32_but_for_rounding(base: Path, device: str) -> None:
@@ -57,7 +58,7 @@ def test_the_reference_stage_stores_the_log_probs_of_float32_but_for_rounding(ba
     module = load_reference(base, "bfloat16", "auto")
     assert module.device.startswith(device)
     assert module.form() == ("packed" if device == "cuda" else "padded")
-    stored = store(ROWS, [part.tolist() for part in exact], module, TOP_K, base)
+    stored = store(table_of(ROWS, sampler=[part.tolist() for part in exact]), module, TOP_K, base)
     rows, logprobs = stored.rows(range(len(ROWS)))
     assert [[*row.prompt, *row.response] for row in rows] == [[*row.prompt, *row.response] for row in ROWS]
     _close(logprobs, exact)

@@ -309,6 +309,14 @@ def progress_comes_in_lines_under_the_label(policy: Policy, engine: Engine) -> N
         progress.send_to(before)
 
 
+def tied_embeddings_are_pushed_whole(policy: Policy, engine: Engine) -> None:
+    """For a policy with tied embeddings. The output head too, of which vLLM's CPU build keeps a packed copy."""
+    assert "lm_head.weight" not in dict(policy.weights())
+    for scale in (0.3, 0.1, 0.0):
+        engine.wake(policy.weights(scale))
+        logprobs_of_a_text_are_those_of_the_forward_pass(policy.perturbed(scale), engine)
+
+
 CHECKS = [
     completions_come_in_the_order_of_the_requests,
     a_seed_decides_the_tokens,

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
-from stored_responses import store
+from stored_responses import store, table_of
 from tiny_models import write_tokenizer
 from torch import Tensor, nn
 from transformers import AutoTokenizer
@@ -21,10 +21,10 @@ from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.policy.batch import Row
 from dphrl.policy.collectives import start_process_group
 from dphrl.policy.engine import Engine
-from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs, response_topk
+from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.scoring.verdict import Verdict
 from dphrl.training.loss import Example
-from dphrl.training.reference import load_reference
+from dphrl.training.reference import compute_here, load_reference
 from dphrl.training.rollouts import OnlinePrompt
 from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer, Update
@@ -139,7 +139,7 @@ def recorded_rows(policy: Path, base: Path) -> list[Example]:
     stored = [Row(numbers(3, vocabulary, 4 + i), numbers(3, vocabulary, 1 + i)) for i in range(8)]
     now = response_logprobs(of_policy, rows, 10_000)
     reference = response_logprobs(of_base, rows, 10_000)
-    of_stored = response_topk(of_base, stored, 10_000, TOP_K)
+    of_stored = compute_here(of_base, stored, of_base.plan(stored, 10_000, "off"), TOP_K)
     examples = []
     for i, (row, ours, theirs) in enumerate(zip(rows, now, reference, strict=True)):
         noise = torch.randn(len(ours), generator=generator)
@@ -160,7 +160,7 @@ def write_reference(base: Path, folder: Path, dtype: str = "float32") -> Referen
     tokenizer = AutoTokenizer.from_pretrained(base)
     texts = [(prompt, f"old {i}") for i, prompt in enumerate(REHEARSED)]
     rows = [Row(*(tokenizer(text)["input_ids"] for text in pair)) for pair in texts]
-    return store(rows, [[0.0] * len(row.response) for row in rows], load_reference(base, dtype, "auto"), TOP_K, folder)
+    return store(table_of(rows), load_reference(base, dtype, "auto"), TOP_K, folder)
 
 
 def online_prompts(base: Path) -> list[OnlinePrompt]:
@@ -211,11 +211,11 @@ class Recorder(Trainer):
         return made.result
 
 
-@dataclass
 class Deaf:
     """An engine that ignores pushed weights."""
 
-    engine: Engine
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)

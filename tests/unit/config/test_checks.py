@@ -53,6 +53,7 @@ MATHS = {"task": "math", "source": "x.jsonl"}
         ("methods.grpo.steps", 43, "methods.grpo.steps", "a multiple of train.segment_steps = 20"),
         ("methods.grpo.seeds", 2, "methods.grpo.seeds", "at most the number of train.seeds = 1"),
         ("methods.dph_f.topk_estimator", "sum", "methods.dph_f.topk_estimator", "null, or set"),
+        ("methods.grpo.overlong_buffer", 5000, "methods.grpo.overlong_buffer", "0 to train.max_tokens"),
     ],
 )
 def test_a_contradiction_names_the_key_and_what_is_allowed(path: str, value: object, where: str, allowed: str) -> None:

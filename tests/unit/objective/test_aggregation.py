@@ -32,15 +32,6 @@ def test_tokens_is_one_mean_over_all_tokens() -> None:
     assert found == pytest.approx((1 + 3 + 2 + 2 + 0.5 * (5 + 9 + 7)) / 7)
 
 
-def test_eta_zero_is_exploration_alone() -> None:
-    rows, tokens = (16, 2), (300, 20)
-    alone = component_weights((16, 0), (300, 0), 0.0, "separate")
-    assert component_weights(rows, tokens, 0.0, "separate") == alone
-    joint = component_weights(rows, tokens, 0.0, "joint")
-    assert joint.rehearsal == 0.0
-    assert joint.exploration * 18 / 16 == pytest.approx(alone.exploration)
-
-
 @pytest.mark.parametrize("norm", ["joint", "separate", "tokens"])
 def test_a_part_without_tokens_weighs_nothing(norm: str) -> None:
     assert component_weights((0, 4), (0, 9), 1.0, norm).exploration == 0.0  # type: ignore[arg-type]
@@ -62,8 +53,3 @@ def test_both_halves_of_js_by_definition_weigh_alike(norm: Norm, beta: float) ->
     assert js_beta(rows, tokens, norm) == pytest.approx(beta)
     found = component_weights(rows, tokens, 0.2, norm, beta=js_beta(rows, tokens, norm))
     assert found.rollout_divergence * tokens[0] == pytest.approx(found.rehearsal * tokens[1])
-
-
-def test_beta_needs_rollouts() -> None:
-    with pytest.raises(ValueError, match="no row of D_exp"):
-        js_beta((0, 4), (0, 9), "joint")

@@ -200,7 +200,7 @@ def test_extremes_are_finite(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_MINIMUM)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(log_ratio=log_ratios)
 def test_never_negative_and_pulled_towards_the_reference(name: str, log_ratio: float) -> None:
     form = FORMS[name].divergence
@@ -271,7 +271,7 @@ def test_the_cap_is_an_option_on_either_side() -> None:
     assert mirrored.gradient(-at).tolist() == (-early.gradient(at)).tolist()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     alpha=st.floats(1e-12, 1 - 1e-12),
     log_ratio=st.one_of(st.floats(-30, -1e-8), st.floats(1e-8, 3)),

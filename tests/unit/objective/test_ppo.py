@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dphrl.objective import policy_loss
@@ -29,19 +29,12 @@ def test_equal_rewards_that_are_no_binary_fraction_give_exactly_zero() -> None:
     assert group_advantages(torch.full((1, 7), 0.1, dtype=torch.float32)).tolist() == [[0.0] * 7]
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4), min_size=1, max_size=5))
 def test_advantages_are_centred_within_their_own_group(rewards: list[list[float]]) -> None:
     found = group_advantages(torch.tensor(rewards, dtype=F64))
     assert found.sum(dim=1).abs().max() < 1e-9
     alone = torch.cat([group_advantages(torch.tensor([group], dtype=F64)) for group in rewards])
     torch.testing.assert_close(found, alone)
-
-
-@pytest.mark.parametrize("shape", [(4,), (2, 1), (2, 2, 2)])
-def test_advantages_need_groups(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"rewards must be .* at least 2 responses"):
-        group_advantages(torch.zeros(shape))
 
 
 def test_without_std_the_advantage_is_the_centred_reward() -> None:
@@ -52,12 +45,6 @@ def test_without_std_the_advantage_is_the_centred_reward() -> None:
 def test_overlong_penalty_falls_over_the_buffer() -> None:
     lengths = torch.tensor([0, 15, 16, 17, 18, 20, 25])
     assert overlong_penalty(lengths, max_tokens=20, buffer=4).tolist() == [0, 0, 0, -0.25, -0.5, -1, -1]
-
-
-@pytest.mark.parametrize("buffer", [0, 21])
-def test_the_buffer_is_part_of_the_response(buffer: int) -> None:
-    with pytest.raises(ValueError, match=f"within 1..max_tokens = 20, got {buffer}"):
-        overlong_penalty(torch.tensor([3]), max_tokens=20, buffer=buffer)
 
 
 def _loss(advantage: float, rho: float, *, dual_clip: float | None = 3.0) -> tuple[Any, bool]:
@@ -130,12 +117,6 @@ def test_tis_weights_are_the_ratio_up_to_the_cap() -> None:
     assert not found.requires_grad
 
 
-@pytest.mark.parametrize("cap", [0.0, -1.0])
-def test_a_cap_below_every_weight_is_refused(cap: float) -> None:
-    with pytest.raises(ValueError, match=f"cap must be positive, got {cap}"):
-        tis_weights(torch.zeros(1), torch.zeros(1), cap=cap)
-
-
 def test_mismatch_vector() -> None:
     old = torch.tensor([[0.0, math.log(2)], [-math.log(2), 0.0]])
     found = mismatch(old, torch.zeros(2, 2))
@@ -151,8 +132,3 @@ def test_equal_log_probs_have_no_mismatch_and_far_ones_stay_finite() -> None:
     assert (mismatch(same, same).mean, mismatch(same, same).max) == (0.0, 0.0)
     assert mismatch(same, same).ess == pytest.approx(1.0)
     assert mismatch(torch.tensor([0.0, -1e4]), torch.tensor([-1e4, 0.0])).ess == pytest.approx(0.5)
-
-
-def test_no_tokens_have_no_mismatch() -> None:
-    with pytest.raises(ValueError, match="no tokens to compare"):
-        mismatch(torch.zeros(0), torch.zeros(0))

@@ -282,11 +282,13 @@ def test_types_of_eight_bits_are_read(whole: Path) -> None:
         check_base(whole)
 
 
-def test_a_checkpoint_must_have_the_tokenizer_of_the_base(
-    whole: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    other = tmp_path_factory.mktemp("other") / "checkpoint"
-    shutil.copytree(whole, other)
+@pytest.fixture
+def other(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of the model."""
+    return shutil.copytree(whole, tmp_path_factory.mktemp("other") / "checkpoint")
+
+
+def test_a_checkpoint_must_have_the_tokenizer_of_the_base(whole: Path, other: Path) -> None:
     # Another form of the same: trainers write tokenizer_config.json anew.
     AutoTokenizer.from_pretrained(whole).save_pretrained(other)
     check_same_tokenizer(other, whole)
@@ -303,11 +305,7 @@ def test_a_checkpoint_must_have_the_tokenizer_of_the_base(
         check_same_tokenizer(other, whole)
 
 
-def test_a_checkpoint_must_end_its_responses_as_the_base_does(
-    whole: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    other = tmp_path_factory.mktemp("other") / "checkpoint"
-    shutil.copytree(whole, other)
+def test_a_checkpoint_must_end_its_responses_as_the_base_does(whole: Path, other: Path) -> None:
     ends = AutoTokenizer.from_pretrained(whole).eos_token_id
     for folder, value in ((whole, ends), (other, [ends])):
         (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": value}))

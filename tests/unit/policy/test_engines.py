@@ -8,8 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-import torch.distributed as dist
-from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, a_turn_and_a_stop_text_end_a_response, requests
+from engine_suite import (
+    CHECKS,
+    MAX_MODEL_LEN,
+    Policy,
+    a_turn_and_a_stop_text_end_a_response,
+    requests,
+    tied_embeddings_are_pushed_whole,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import nn
@@ -20,7 +26,6 @@ from dphrl.policy.decoding import Settings, draw_by_row, draw_together, sample_t
 from dphrl.policy.engine import Engine
 from dphrl.policy.engines import make_engine
 from dphrl.policy.transformers_engine import TransformersEngine
-from dphrl.policy.vllm_engine import drop_shared_memory
 
 
 @pytest.fixture(scope="module")
@@ -189,12 +194,7 @@ def test_rows_are_drawn_each_by_its_own_settings() -> None:
 
 def test_tied_embeddings_are_pushed_whole(tmp_path: Path) -> None:
     policy = Policy.write(tmp_path, tie_word_embeddings=True)
-    engine = policy.engine("transformers")
-    assert "lm_head.weight" not in dict(policy.weights())
-    engine.wake(policy.weights(0.3))
-    text = [3 + i % 50 for i in range(40)]
-    expected = policy.perturbed(0.3).logprobs(text[:1], text[1:])
-    torch.testing.assert_close(engine.text_logprobs(text), expected, atol=1e-4, rtol=0)
+    tied_embeddings_are_pushed_whole(policy, policy.engine("transformers"))
 
 
 @pytest.mark.parametrize(
@@ -219,23 +219,3 @@ def test_a_model_with_a_sliding_window_is_refused(policy: Policy, tmp_path: Path
             EngineConfig(name="transformers", dtype="float32", max_model_len=MAX_MODEL_LEN),
             HardwareConfig(),
         )
-
-
-def test_shared_memory_of_other_trainings_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a port: as vLLM names it itself."""
-    monkeypatch.setenv("MASTER_PORT", "1")  # of no process of a user
-    names = ("1-tp:0-[0]-cpushm_0", "1-tp:0-[0-1]-cpushm_0", "11-tp:0-[0]-cpushm_0", "-tp:0-[0]-cpushm_0", "1-other")
-    files = [Path("/dev/shm", name) for name in names]
-    ours = not dist.is_initialized()  # else it is the group of another module's tests
-    if ours:
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        for file in files:
-            file.touch()
-        drop_shared_memory(1)
-        assert [file.name for file in files if file.exists()] == [*names[1:]]
-    finally:
-        if ours:
-            dist.destroy_process_group()
-        for file in files:
-            file.unlink(missing_ok=True)

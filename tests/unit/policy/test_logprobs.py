@@ -1,13 +1,12 @@
-"""The forward pass: log-probs of response tokens, whatever the batch they are computed in."""
+"""The forward pass: log-probs of response tokens, whatever the batch. Shared and packed: test_prompt_sharing.py."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
-from flash_attention import flash_attention_on_cpu
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_model
@@ -22,9 +21,9 @@ from transformers import (
 
 from dphrl.config.blocks.training import LoraConfig
 from dphrl.policy import logprobs as policy
-from dphrl.policy.batch import Row, collate, micro_batches
+from dphrl.policy.batch import Row, collate, plan
 from dphrl.policy.check_model import check_model
-from dphrl.policy.logprobs import LogProbs, response_logprobs, response_topk
+from dphrl.policy.logprobs import LogProbs, response_logprobs
 from dphrl.training.weights import add_adapters
 
 VOCABULARY = 50
@@ -38,10 +37,9 @@ ROWS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["padded", "packed"])
-def module(request: pytest.FixtureRequest) -> Iterator[LogProbs]:
-    with flash_attention_on_cpu():
-        yield LogProbs(tiny_model(VOCABULARY), request.param)
+@pytest.fixture(scope="module")
+def module() -> LogProbs:
+    return LogProbs(tiny_model(VOCABULARY))
 
 
 def _plain(module: LogProbs, row: Row) -> Tensor:
@@ -67,44 +65,6 @@ def test_logprobs_are_those_of_a_plain_forward(module: LogProbs) -> None:
     assert max(float(part.std()) for part in found if len(part) > 1) > 0.5
 
 
-def test_padding_is_never_looked_at(module: LogProbs) -> None:
-    batch = collate(ROWS)
-    lengths = torch.tensor([row.length for row in ROWS])
-    padding = torch.arange(batch.input_ids.shape[1]) >= lengths[:, None]
-    assert padding.any()
-    other = type(batch)(batch.input_ids.masked_fill(padding, 33), batch.predicts, batch.targets)
-    with torch.no_grad():
-        torch.testing.assert_close(module(other)[0], module(batch)[0], atol=0, rtol=0)
-
-
-def test_entropy_is_that_of_the_distribution_before_the_token(module: LogProbs) -> None:
-    row = ROWS[0]
-    logprobs, entropy = module(collate([row]))
-    ids = torch.tensor([[*row.prompt, *row.response]])
-    with torch.no_grad():
-        probabilities = module.model(input_ids=ids).logits[0, 2:4].softmax(-1)
-    torch.testing.assert_close(entropy, -(probabilities * probabilities.log()).sum(-1), atol=1e-5, rtol=0)
-    assert logprobs.requires_grad
-    assert not entropy.requires_grad
-
-
-def test_the_head_in_chunks_is_the_head(module: LogProbs, monkeypatch: pytest.MonkeyPatch) -> None:
-    weights = torch.linspace(-1, 1, sum(len(row.response) for row in ROWS))
-
-    def pass_over() -> tuple[Tensor, Tensor, list[Tensor]]:
-        logprobs, entropy = module(collate(ROWS))
-        gradients = torch.autograd.grad((weights * logprobs).sum(), list(module.parameters()))
-        return logprobs.detach(), entropy, list(gradients)
-
-    logprobs, entropy, gradients = pass_over()
-    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", 4 * VOCABULARY)
-    logprobs_in_chunks, entropy_in_chunks, gradients_in_chunks = pass_over()
-    _close([logprobs_in_chunks, entropy_in_chunks], [logprobs, entropy])
-    _close(gradients_in_chunks, gradients)
-    with torch.no_grad():
-        _close([module(collate(ROWS))[0]], [logprobs])
-
-
 def _chunks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The positions of each product with the head from now on."""
     seen: list[int] = []
@@ -126,7 +86,7 @@ def test_the_logits_of_a_batch_never_exist_at_once(
         module(collate(ROWS))
     assert max(seen) == 3
     assert not [shape for shape in saved if shape[-1:] == (VOCABULARY,)]
-    assert len(logprobs) == sum(len(row.response) for row in ROWS)
+    _close([logprobs.detach()], [torch.cat([_plain(module, row) for row in ROWS])])
 
 
 @pytest.mark.parametrize(("device", "tokens"), [("cpu", 32), ("meta", 654)])
@@ -140,22 +100,23 @@ def test_products_with_the_head_are_as_large_as_the_memory_of_the_device_allows(
     assert seen == [tokens, tokens, 1]
 
 
-def test_logprobs_of_given_tokens_have_the_gradient_of_autograd(
-    module: LogProbs, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("positions", [1, 100], ids=["recomputed", "kept"])
+def test_values_and_gradients_are_those_of_autograd(
+    module: LogProbs, positions: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", 2 * VOCABULARY)
+    """Log-probs of the response, and of other tokens, and the entropy; at so many positions at once."""
+    monkeypatch.setattr(policy, "_LOGITS_PER_CHUNK", positions * VOCABULARY)
     row, parameters = ROWS[0], list(module.parameters())
     top = torch.tensor([[4, 9, 0], [1, 1, 49]], dtype=torch.int32)
-    logprobs, entropy, found = module(collate([row]), top)
+    logprobs, entropy, of_top = module(collate([row]), top)
     ids = torch.tensor([[*row.prompt, *row.response]])
-    expected = module.model(input_ids=ids).logits[0, 2:4].log_softmax(-1).gather(1, top.long())
-    _close([found], [expected])
-    _close([logprobs, entropy], module(collate([row])))
-    weights = torch.tensor([[1.0, -2.0, 0.5], [3.0, 1.0, -1.0]])
-    _close(
-        torch.autograd.grad((weights * found).sum(), parameters),
-        torch.autograd.grad((weights * expected).sum(), parameters),
-    )
+    everything = module.model(input_ids=ids).logits[0, 2:4].log_softmax(-1)
+    expected = everything.gather(1, torch.cat([ids[0, 3:, None], top], 1))
+    computed = torch.cat([logprobs[:, None], of_top], 1)
+    _close([computed, entropy], [expected, -(everything.exp() * everything).sum(-1).detach()])
+    assert not entropy.requires_grad
+    weights = torch.tensor([[2.0, 1.0, -2.0, 0.5], [-1.0, 3.0, 1.0, -1.0]])
+    _close(*(torch.autograd.grad((weights * values).sum(), parameters) for values in (computed, expected)))
 
 
 def _head(dtype: torch.dtype) -> tuple[Tensor, ...]:
@@ -190,9 +151,9 @@ def test_an_adapted_head_has_its_adapters() -> None:
 
 
 @pytest.mark.parametrize("k", [5, VOCABULARY])
-def test_the_likeliest_tokens_come_with_their_logprobs_for_each_row(module: LogProbs, k: int) -> None:
-    found = response_topk(module, ROWS, 13, k)
-    for row, (logprobs, ids, top) in zip(ROWS, found, strict=True):
+def test_the_likeliest_tokens_come_with_their_logprobs(module: LogProbs, k: int) -> None:
+    for row in ROWS:
+        logprobs, ids, top = module.topk(collate([row]), k)
         _close([logprobs], [_plain(module, row)])
         assert ids.shape == top.shape == (len(row.response), k)
         assert bool((top.diff(dim=1) <= 0).all())
@@ -258,13 +219,10 @@ def test_a_batch_is_padded_on_the_right() -> None:
     assert batch.targets.tolist() == [7, 9, 3, 2]
 
 
-@given(lengths=st.lists(st.integers(1, 40), max_size=40), token_budget=st.integers(1, 120))
-def test_micro_batches_hold_every_row_once_within_the_budget(lengths: list[int], token_budget: int) -> None:
-    groups = micro_batches(lengths, token_budget)
-    assert sorted(i for group in groups for i in group) == list(range(len(lengths)))
-    for group in groups:
-        assert len(group) == 1 or len(group) * max(lengths[i] for i in group) <= token_budget
-    # None could have been joined to the one before it.
+@given(lengths=st.lists(st.integers(2, 40), max_size=40), token_budget=st.integers(1, 120))
+def test_micro_batches_of_whole_rows_are_as_large_as_the_budget_allows(lengths: list[int], token_budget: int) -> None:
+    groups = [group.rows for group in plan([Row([1], [2] * (n - 1)) for n in lengths], token_budget, "off")]
+    # No group could have been joined to the group before it.
     for before, after in pairwise(groups):
         assert (len(before) + 1) * lengths[before[0]] > token_budget
         assert lengths[before[-1]] >= lengths[after[0]]

@@ -22,7 +22,6 @@ from transformers import (
 from dphrl.policy import prompt_sharing as sharing
 from dphrl.policy.batch import Batch, Form, PromptSharing, Row, collate, plan
 from dphrl.policy.logprobs import LogProbs, response_logprobs
-from dphrl.policy.packing import PackedLayout
 
 VOCABULARY = 50
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -142,32 +141,25 @@ def test_a_response_sees_its_prompt_and_itself_alone(module: LogProbs) -> None:
     assert torch.equal(first, second)
 
 
-def test_a_shared_batch_holds_each_prompt_once() -> None:
-    batch = collate([Row([1, 2], [5]), Row([3], [6, 7]), Row([1, 2], [8, 9])], shared=True)
-    assert batch.layout is not None
-    assert batch.input_ids.tolist() == [[1, 2, 3, 5, 8, 9, 6, 7]]
-    assert batch.layout.position_ids.tolist() == [[0, 1, 0, 2, 2, 3, 1, 2]]
-    assert batch.predicts.tolist() == [1, 2, 6, 1, 4]
-    assert batch.targets.tolist() == [5, 6, 7, 8, 9]
-
-
-def test_a_packed_batch_begins_with_shared_prompts_and_ends_with_their_responses() -> None:
+@pytest.mark.parametrize(
+    ("form", "shared", "tokens", "positions"),
+    [
+        # Prompts, then their responses.
+        ("padded", True, [1, 2, 3, 5, 8, 9, 6, 7], [0, 1, 0, 2, 2, 3, 1, 2]),
+        # Shared prompts, then whole rows, then the responses to shared prompts.
+        ("packed", True, [1, 2, 3, 6, 7, 5, 8, 9], [0, 1, 0, 1, 2, 2, 2, 3]),
+        ("packed", False, [1, 2, 5, 3, 6, 7, 1, 2, 8, 9], [0, 1, 2, 0, 1, 2, 0, 1, 2, 3]),
+    ],
+)
+def test_a_shared_batch_holds_each_prompt_once(
+    form: Form, shared: bool, tokens: list[int], positions: list[int]
+) -> None:
     rows = [Row([1, 2], [5]), Row([3], [6, 7]), Row([1, 2], [8, 9])]
-    batch = collate(rows, shared=True, form="packed")
-    assert isinstance(batch.layout, PackedLayout)
-    assert batch.input_ids.tolist() == [[1, 2, 3, 6, 7, 5, 8, 9]]
-    assert batch.layout.position_ids.tolist() == [[0, 1, 0, 1, 2, 2, 2, 3]]
-    assert batch.predicts.tolist() == [1, 2, 3, 1, 6]
-    assert batch.layout.runs.bounds.tolist() == [0, 2, 5, 6, 8]
-    assert [(runs.bounds.tolist(), runs.longest, runs.tokens) for runs in batch.layout.shared or ()] == [
-        ([0, 2], 2, 2),
-        ([0, 3], 3, 3),
-    ]
-    alone = collate(rows, form="packed")
-    assert alone.input_ids.tolist() == [[1, 2, 5, 3, 6, 7, 1, 2, 8, 9]]
-    assert isinstance(alone.layout, PackedLayout)
-    assert alone.layout.runs.bounds.tolist() == [0, 3, 6, 10]
-    assert alone.layout.shared is None
+    batch = collate(rows, shared=shared, form=form)
+    assert batch.layout is not None
+    assert batch.input_ids.tolist() == [tokens]
+    assert batch.layout.position_ids.tolist() == [positions]
+    assert batch.targets.tolist() == [5, 6, 7, 8, 9]
 
 
 @settings(max_examples=30)

@@ -38,23 +38,15 @@ def test_answers_are_found_by_source_row_or_prompt_and_numbered_as_they_come(tmp
     assert texts(file, 2) == [("p", 0, "p0"), ("p", 1, "p1"), ("q", 0, "q0"), ("q", 1, "q1")]
 
 
-def test_greedy_answers_have_a_separate_index(tmp_path: Path) -> None:
-    rows = [{"prompt_id": key, "sample_index": index, "response": f"{key}{index}"} for key in "pq" for index in (0, -1)]
-    file = recorded(tmp_path, *rows)
-    assert texts(file, 1, greedy=True) == [("p", -1, "p-1"), ("p", 0, "p0"), ("q", -1, "q-1"), ("q", 0, "q0")]
-
-
-def test_a_greedy_answer_may_come_before_a_list(tmp_path: Path) -> None:
-    rows = [{"prompt_id": key, "response": f"{key}-1", "sample_index": -1} for key in "pq"]
-    rows += [{"prompt_id": key, "response": None, "responses": [f"{key}0", f"{key}1"]} for key in "pq"]
-    assert [text for *_, text in texts(recorded(tmp_path, *rows), 2, greedy=True)] == [
-        "p-1",
-        "p0",
-        "p1",
-        "q-1",
-        "q0",
-        "q1",
-    ]
+def test_greedy_answers_have_a_separate_index_and_may_come_before_a_list(tmp_path: Path) -> None:
+    file = recorded(
+        tmp_path,
+        *({"prompt_id": "p", "sample_index": index, "response": f"p{index}"} for index in (1, 0, -1)),
+        {"prompt_id": "q", "sample_index": -1, "response": "q-1"},
+        {"prompt_id": "q", "response": None, "responses": ["q0", "q1"]},
+    )
+    expected = [(key, index, f"{key}{index}") for key in "pq" for index in (-1, 0, 1)]
+    assert texts(file, 2, greedy=True) == expected
 
 
 def test_refinement_takes_the_sample_after_those_of_the_presampling(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def _groups(draw: st.DrawFn) -> tuple[list[list[int]], list[int]]:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=IDS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_responses_that_come_and_go_have_the_logits_of_the_plain_forward_pass(
     model: PreTrainedModel, data: st.DataObject

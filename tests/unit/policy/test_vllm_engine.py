@@ -8,8 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
-from engine_suite import CHECKS, MAX_MODEL_LEN, Policy, a_turn_and_a_stop_text_end_a_response, requests
+from engine_suite import (
+    CHECKS,
+    MAX_MODEL_LEN,
+    Policy,
+    a_turn_and_a_stop_text_end_a_response,
+    requests,
+    tied_embeddings_are_pushed_whole,
+)
 from runs import ROOT
 from tiny_models import write_tiny_policy
 from tiny_training import Deaf
@@ -20,6 +26,7 @@ from dphrl.policy.batch import Row
 from dphrl.policy.engine import Engine
 from dphrl.policy.engines import make_engine
 from dphrl.policy.logprobs import load_model
+from dphrl.policy.vllm_engine import drop_shared_memory
 from dphrl.training.checks import Canary, StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
@@ -89,13 +96,7 @@ def test_tokens_texts_and_log_probs_are_those_of_vllm_with_its_own_settings(poli
 
 
 def test_tied_embeddings_are_pushed_whole(tied: tuple[Policy, Engine]) -> None:
-    """The output head too, of which vLLM's CPU build keeps a packed copy."""
-    policy, engine = tied
-    text = [3 + i % 50 for i in range(40)]
-    for scale in (0.3, 0.1, 0.0):
-        engine.wake(policy.weights(scale))
-        expected = policy.perturbed(scale).logprobs(text[:1], text[1:])
-        torch.testing.assert_close(engine.text_logprobs(text), expected, atol=1e-4, rtol=0)
+    tied_embeddings_are_pushed_whole(*tied)
 
 
 @pytest.mark.parametrize("name", ["vllm", "transformers"])
@@ -128,6 +129,20 @@ def test_in_bfloat16_the_bound_is_three_times_the_mismatch_at_the_start_or_a_flo
         deaf.control()
     engine.sleep()
     assert sync.push(2) <= sync.tolerance
+
+
+def test_shared_memory_of_other_trainings_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a port: as vLLM names it itself."""
+    monkeypatch.setenv("MASTER_PORT", "1")  # of no process of a user
+    names = ("1-tp:0-[0]-cpushm_0", "1-tp:0-[0-1]-cpushm_0", "11-tp:0-[0]-cpushm_0", "-tp:0-[0]-cpushm_0", "1-other")
+    files = [Path("/dev/shm", name) for name in names]
+    for file in files:
+        file.touch()
+    drop_shared_memory(1)
+    left = [file.name for file in files if file.exists()]
+    for file in files:
+        file.unlink(missing_ok=True)
+    assert left == [*names[1:]]
 
 
 @pytest.mark.full

@@ -580,11 +580,11 @@ def _trained(
     return weights_of(trainer), pl.concat(tables)
 
 
-@pytest.mark.parametrize("lora", [None, LORA], ids=["all", "lora"])
-def test_a_training_cut_in_four_is_the_same_to_the_bit(
-    lora: LoraConfig | None, base: Path, reference: ReferenceResponses, tmp_path: Path
+def test_a_training_of_adapters_cut_in_four_is_the_same_to_the_bit(
+    base: Path, reference: ReferenceResponses, tmp_path: Path
 ) -> None:
-    method = METHODS["js_definition"].model_copy(update={"lora": lora})
+    """Of all weights: test_ranks.py, and with vLLM test_trainer.py."""
+    method = METHODS["js_definition"].model_copy(update={"lora": LORA})
     whole, metrics = _trained(method, 4, base, reference, tmp_path / "whole")
     weights, table = _trained(method, 1, base, reference, tmp_path / "cut")
     assert equal(whole, weights)

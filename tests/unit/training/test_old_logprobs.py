@@ -15,6 +15,7 @@ from torch import Tensor
 from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.policy.batch import Row
 from dphrl.policy.requests import Completion
+from dphrl.training.loss import Example
 from dphrl.training.rollouts import Group, OnlinePrompt
 from dphrl.training.segment import Segment
 
@@ -41,31 +42,39 @@ class Passes:
     reference_logprobs = logprobs
 
 
+def _examples(trainer: Any, method: MethodConfig, groups: Sequence[Group] = GROUPS, **config: Any) -> list[Example]:
+    """The examples of step 3."""
+    settings = TrainConfig(prompts_per_step=4, rollouts_per_prompt=2, **config)
+    unused: Any = None
+    return Segment(trainer, unused, [], None, likes_even, settings, method, seed=1).examples(groups, 3)
+
+
 @pytest.mark.parametrize(
-    ("dtype", "method", "expected"),
+    ("config", "method", "expected"),
     [
         # The first of four mini-batches has `old` from its update; the others are computed as they are updated.
-        ("bfloat16", {}, [[6, 6], [7, 7], [8, 8]]),
-        ("float32", {}, [[6, 6, 7, 7, 8, 8]]),
-        ("bfloat16", {"dynamic_sampling_rounds": 1}, [[5, 5], [6, 6], [7, 7], [8, 8]]),
-        ("float32", {"dynamic_sampling_rounds": 1}, [[5, 5, 6, 6, 7, 7, 8, 8]]),
+        ({"dtype": "bfloat16", "mini_batches": 4}, {}, [[6, 6], [7, 7], [8, 8]]),
+        ({"dtype": "float32", "mini_batches": 4}, {}, [[6, 6, 7, 7, 8, 8]]),
+        (
+            {"dtype": "bfloat16", "mini_batches": 4},
+            {"dynamic_sampling_rounds": 1},
+            [[5, 5], [6, 6], [7, 7], [8, 8]],
+        ),
+        ({"dtype": "float32", "mini_batches": 4}, {"dynamic_sampling_rounds": 1}, [[5, 5, 6, 6, 7, 7, 8, 8]]),
+        # A single mini-batch needs no further pass.
+        ({"mini_batches": 1}, {}, []),
     ],
 )
 def test_in_bfloat16_each_mini_batch_is_computed_alone_as_in_its_update(
-    dtype: str, method: dict[str, Any], expected: list[list[int]]
+    config: dict[str, Any], method: dict[str, Any], expected: list[list[int]]
 ) -> None:
-    config = TrainConfig(prompts_per_step=4, rollouts_per_prompt=2, mini_batches=4, dtype=dtype)
-    trainer: Any = Passes()
-    unused: Any = None
-    chosen = MethodConfig(rollout_on="all", **method)
-    segment = Segment(trainer, unused, [], None, likes_even, config, chosen, seed=1)
-    examples = segment.examples(GROUPS, 1)
+    trainer = Passes()
+    examples = _examples(trainer, MethodConfig(rollout_on="all", **method), **config)
     assert trainer.calls == expected
-    known = 0 if method else 2
-    assert [example.old for example in examples[:known]] == [None] * known
-    assert [float(example.old[0]) for example in examples[known:] if example.old is not None] == [
-        token for call in expected for token in call
-    ]
+    computed = [float(example.old[0]) for example in examples if example.old is not None]
+    assert computed == [token for call in expected for token in call]
+    # Only the first mini-batch may lack it.
+    assert all(example.old is not None for example in examples[len(examples) - len(computed) :])
 
 
 def test_an_advantage_gets_what_it_needs_of_base_verdicts_and_log_probs(tmp_path: Path) -> None:
@@ -75,22 +84,10 @@ def test_an_advantage_gets_what_it_needs_of_base_verdicts_and_log_probs(tmp_path
         "    of_base = group.base_right / group.base_n\n"
         "    return group.logprobs - 2 * group.reference + of_base + 10 * group.correct + group.step\n"
     )
-    trainer: Any = Passes()
-    unused: Any = None
     method = MethodConfig(advantage=f"{file}:seen", advantage_needs=("base", "logprobs", "reference"))
-    config = TrainConfig(prompts_per_step=4, rollouts_per_prompt=2, mini_batches=1)
     groups = [replace(group, prompt=replace(group.prompt, base_right=2, base_n=8)) for group in GROUPS]
-    examples = Segment(trainer, unused, [], None, likes_even, config, method, seed=1).examples(groups, 3)
+    examples = _examples(Passes(), method, groups, mini_batches=1)
     # Each response of prompt i has the log-probs 5 + i and 5 + i; its first response is right.
     expected = [-2.0 * (5 + i) + 0.25 + 10 * (j == 0) + 3 for i in range(4) for j in range(2)]
     assert [example.advantage for example in examples] == expected
     assert all(example.old is not None and example.reference is not None for example in examples)
-
-
-def test_a_single_mini_batch_needs_no_further_pass() -> None:
-    trainer: Any = Passes()
-    unused: Any = None
-    config = TrainConfig(prompts_per_step=4, rollouts_per_prompt=2, mini_batches=1)
-    segment = Segment(trainer, unused, [], None, likes_even, config, MethodConfig(rollout_on="all"), seed=1)
-    assert all(example.old is None for example in segment.examples(GROUPS, 1))
-    assert trainer.calls == []

@@ -1,4 +1,4 @@
-"""The stored responses: from rollouts to tensors and back, one row at a time."""
+"""The stored responses as tensors: back by row number, part by part, and refused where they are damaged."""
 
 import json
 import os
@@ -10,23 +10,42 @@ import polars as pl
 import pytest
 import torch
 from safetensors.numpy import load_file, save
+from stored_responses import store, table_of
 from tiny_models import tiny_model, write_tiny_policy
 from torch import Tensor, nn
 
 from dphrl.policy.batch import Row
-from dphrl.policy.logprobs import LogProbs, response_logprobs, response_topk
+from dphrl.policy.logprobs import LogProbs, response_logprobs
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.parquet import write_table
-from dphrl.training.reference import load_reference, reference_rows, save_tensors, tensorise
+from dphrl.training.reference import compute_here, load_reference, save_tensors, tensorise
 from dphrl.training.stored_responses import ReferenceResponses, load
 
-PROMPTS = {"a": [1, 2, 3], "b": [4], "c": [5, 6], "d": [7, 8]}
-RESPONSES = {"a": [9, 10], "c": [11, 12, 13, 14], "d": [15]}
+ROWS = [Row([1, 2, 3], [9, 10]), Row([5, 6], [11, 12, 13, 14]), Row([7, 8], [15])]
+TOP_K = 4
 
 
 @pytest.fixture(scope="module")
 def module() -> LogProbs:
     return LogProbs(tiny_model(20))
+
+
+@pytest.fixture(scope="module")
+def exact(module: LogProbs) -> list[tuple[Tensor, ...]]:
+    """Log-probs, likeliest tokens and their log-probs of each row alone."""
+    return [compute_here(module, [row], module.plan([row], 100, "off"), TOP_K)[0] for row in ROWS]
+
+
+@pytest.fixture(scope="module")
+def table(exact: list[tuple[Tensor, ...]]) -> pl.DataFrame:
+    """The rows, with log-probs of a sampler that is off by 0.25 at the last token."""
+    sampler = [[*logprobs[:-1].tolist(), float(logprobs[-1]) - 0.25] for logprobs, *_ in exact]
+    return table_of(ROWS, ["a", "c", "d"], sampler)
+
+
+@pytest.fixture
+def stored(table: pl.DataFrame, module: LogProbs, tmp_path: Path) -> ReferenceResponses:
+    return store(table, module, TOP_K, tmp_path / "stored")
 
 
 def test_the_reference_is_computed_on_the_device_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,79 +63,27 @@ def test_the_reference_is_computed_on_the_device_of_the_job(tmp_path: Path, monk
         layer.register_forward_pre_hook(record, with_kwargs=True)
     rows = [Row([2, 3, 4], [5, 6]), Row([7], [8])]
     assert [len(part) for part in response_logprobs(module, rows, 100)] == [2, 1]
-    assert [[part.shape for part in row] for row in response_topk(module, rows, 100, 3)][1][1] == (1, 3)
+    assert compute_here(module, rows, module.plan(rows, 100, "off"), 3)[1][1].shape == (1, 3)
     assert {*seen} == {"meta"}
 
 
-def _partition(subsets: dict[str, str]) -> pl.DataFrame:
-    rows = [
-        {"prompt_id": name, "n": 2, "c": 2, "subset": s, "reason": "", "reference_sample": 0 if s == "pef" else None}
-        for name, s in subsets.items()
-    ]
-    return pl.DataFrame(rows, schema=SCHEMAS["partition"].columns)
-
-
-PARTITION = _partition({"d": "pef", "b": "exp", "a": "pef", "c": "pef"})
-PROMPT_FRAME = pl.DataFrame(
-    [
-        {
-            "prompt_id": name,
-            "task": "sql",
-            "messages": "[]",
-            "prompt_token_ids": ids,
-            "thought_open": False,
-            "source": "toy",
-            "source_index": i,
-        }
-        for i, (name, ids) in enumerate(PROMPTS.items())
-    ],
-    schema=SCHEMAS["prompts"].columns,
-)
-
-
-def _refined(module: LogProbs) -> pl.DataFrame:
-    """Rollouts of the refine plan whose sampler is off by 0.25 at the last token."""
-    rows = []
-    for name, ids in RESPONSES.items():
-        (logprobs,) = response_logprobs(module, [Row(PROMPTS[name], ids)], 100)
-        logprobs[-1] -= 0.25
-        rows.append(
-            {
-                "prompt_id": name,
-                "sample_index": 0,
-                "seed": 1,
-                "token_ids": ids,
-                "sampler_logprobs": logprobs.tolist(),
-                "text": "",
-                "finish_reason": "stop",
-            }
-        )
-    return pl.DataFrame(rows, schema=SCHEMAS["rollouts"].columns)
-
-
-def _stored(folder: Path, module: LogProbs, partition: pl.DataFrame = PARTITION, top_k: int = 0) -> ReferenceResponses:
-    rows = reference_rows(partition, PROMPT_FRAME, _refined(module))
-    folder.mkdir(exist_ok=True)
-    (index,) = save_tensors(tensorise([rows], module, 6, top_k), folder / "responses.safetensors")
-    write_table(index, "reference_index", folder / "index.parquet", {})
-    return load(folder / "responses.safetensors")
-
-
-def test_what_is_stored_comes_back_by_row_number(tmp_path: Path, module: LogProbs) -> None:
-    stored = _stored(tmp_path, module)
-    assert len(stored) == 3
+def test_what_is_stored_comes_back_by_row_number(stored: ReferenceResponses, exact: list[tuple[Tensor, ...]]) -> None:
+    assert (len(stored), stored.top_k) == (3, TOP_K)
     for numbers in ([0, 1, 2], [2, 0], [1, 1], []):
         rows, logprobs = stored.rows(numbers)
-        names = ["acd"[i] for i in numbers]
-        assert [(row.prompt, row.response) for row in rows] == [(PROMPTS[n], RESPONSES[n]) for n in names]
-        expected = [response_logprobs(module, [Row(PROMPTS[n], RESPONSES[n])], 100)[0] for n in names]
-        for found, ours in zip(logprobs, expected, strict=True):
-            torch.testing.assert_close(found, ours, atol=1e-5, rtol=0)
-            assert found.dtype == torch.float32
+        ids, likeliest = stored.topk(numbers)
+        assert rows == [ROWS[number] for number in numbers]
+        for number, *ours in zip(numbers, logprobs, ids, likeliest, strict=True):
+            for values, expected in zip(ours, exact[number], strict=True):
+                torch.testing.assert_close(values, expected.to(values), atol=1e-5, rtol=0)
+            assert [values.dtype for values in ours] == [torch.float32, torch.int32, torch.float32]
+    _, (likeliest_of_row,) = stored.topk([2])
+    likeliest_of_row.fill_(0.0)
+    assert stored.topk([2])[1][0].abs().min() > 0
 
 
-def test_the_index_says_where_each_row_lies_and_how_far_the_sampler_was_off(tmp_path: Path, module: LogProbs) -> None:
-    index = _stored(tmp_path, module).index.collect()
+def test_the_index_says_where_each_row_lies_and_how_far_the_sampler_was_off(stored: ReferenceResponses) -> None:
+    index = stored.index.collect()
     assert index.drop("max_sampler_gap").rows() == [
         (0, "a", 0, 0, 3, 2, 0),
         (1, "c", 0, 5, 2, 4, 2),
@@ -126,10 +93,11 @@ def test_the_index_says_where_each_row_lies_and_how_far_the_sampler_was_off(tmp_
 
 
 @pytest.mark.parametrize("top_k", [0, 3])
-def test_tensors_that_come_in_parts_are_those_of_the_whole(tmp_path: Path, module: LogProbs, top_k: int) -> None:
-    rows = reference_rows(PARTITION, PROMPT_FRAME, _refined(module))
-    ((whole, index),) = tensorise([rows], module, 1, top_k)
-    parts = tensorise([rows[:1], rows[1:1], rows[1:]], module, 1, top_k)
+def test_tensors_that_come_in_parts_are_those_of_the_whole(
+    tmp_path: Path, table: pl.DataFrame, module: LogProbs, top_k: int
+) -> None:
+    ((whole, index),) = tensorise([table], module, 1, top_k)
+    parts = tensorise([table[:1], table[1:1], table[1:]], module, 1, top_k)
     path = tmp_path / "responses.safetensors"
     of_parts = pl.concat(save_tensors(parts, path))
     assert of_parts.equals(index)
@@ -137,9 +105,9 @@ def test_tensors_that_come_in_parts_are_those_of_the_whole(tmp_path: Path, modul
     assert sorted(tmp_path.iterdir()) == [path]
 
 
-def test_a_part_that_fails_leaves_no_file(tmp_path: Path, module: LogProbs) -> None:
+def test_a_part_that_fails_leaves_no_file(tmp_path: Path, table: pl.DataFrame, module: LogProbs) -> None:
     def parts() -> Iterator[tuple[dict[str, np.ndarray], pl.DataFrame]]:
-        yield from tensorise([reference_rows(PARTITION, PROMPT_FRAME, _refined(module))], module, 100)
+        yield from tensorise([table], module, 100)
         raise RuntimeError("out of order")
 
     with pytest.raises(RuntimeError, match="out of order"):
@@ -147,43 +115,21 @@ def test_a_part_that_fails_leaves_no_file(tmp_path: Path, module: LogProbs) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_without_d_pef_there_are_no_rows(tmp_path: Path, module: LogProbs) -> None:
-    stored = _stored(tmp_path, module, _partition(dict.fromkeys(PROMPTS, "exp")))
-    assert len(stored) == stored.top_k == 0
+@pytest.mark.parametrize("top_k", [0, 3])
+def test_without_d_pef_there_are_no_rows(tmp_path: Path, table: pl.DataFrame, module: LogProbs, top_k: int) -> None:
+    stored = store(table.clear(), module, top_k, tmp_path)
+    assert (len(stored), stored.top_k) == (0, top_k)
     assert stored.rows([]) == ([], [])
-    with_topk = _stored(tmp_path, module, _partition(dict.fromkeys(PROMPTS, "exp")), top_k=3)
-    assert with_topk.top_k == 3
-    assert with_topk.topk([]) == ([], [])
 
 
-def test_the_likeliest_tokens_come_back_by_row_number(tmp_path: Path, module: LogProbs) -> None:
-    top_k = 4
-    stored = _stored(tmp_path, module, top_k=top_k)
-    assert stored.top_k == top_k
-    ids, logprobs = stored.topk([2, 0, 2])
-    rows, _ = stored.rows([2, 0, 2])
-    for row, found, values in zip(rows, ids, logprobs, strict=True):
-        (_, expected, of_them), *_ = response_topk(module, [row], 100, top_k)
-        assert found.tolist() == expected.tolist()
-        torch.testing.assert_close(values, of_them, atol=1e-5, rtol=0)
-        assert (found.dtype, values.dtype) == (torch.int32, torch.float32)
-    values.fill_(0.0)
-    assert stored.topk([2])[1][0].abs().min() > 0
-
-
-def test_the_rest_does_not_change_with_the_likeliest_tokens(tmp_path: Path, module: LogProbs) -> None:
-    without, with_topk = _stored(tmp_path / "a", module), _stored(tmp_path / "b", module, top_k=2)
+def test_the_rest_does_not_change_with_the_likeliest_tokens(
+    tmp_path: Path, stored: ReferenceResponses, table: pl.DataFrame, module: LogProbs
+) -> None:
+    without = store(table, module, 0, tmp_path / "without")
     assert sorted(load_file(without.path)) == ["logprobs", "token_ids"]
     for name, tensor in load_file(without.path).items():
-        np.testing.assert_array_equal(load_file(with_topk.path)[name], tensor)
-    assert with_topk.index.collect().equals(without.index.collect())
-
-
-def test_likeliest_tokens_that_are_not_stored_are_an_error(tmp_path: Path, module: LogProbs) -> None:
-    with pytest.raises(
-        ValueError, match=r"responses\.safetensors: holds no top-K log-probs; rerun .* reference.topk_logprobs > 0"
-    ):
-        _stored(tmp_path, module).topk([0])
+        np.testing.assert_array_equal(load_file(stored.path)[name], tensor)
+    assert stored.index.collect().equals(without.index.collect())
 
 
 def test_opening_a_large_file_and_reading_a_row_leaves_the_rest_on_disk(tmp_path: Path) -> None:
@@ -236,27 +182,17 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.parametrize("shorter", ["token_ids", "logprobs", "topk_ids", "topk_logprobs"])
-def test_tensors_and_index_that_do_not_belong_together_are_refused(
-    tmp_path: Path, module: LogProbs, shorter: str
-) -> None:
-    path = _stored(tmp_path, module).path
-    tensors = {"token_ids": np.zeros(14, np.int32), "logprobs": np.zeros(7, np.float32)}
-    list(save_tensors([(tensors, pl.DataFrame())], path))
-    load(path)
-    tensors |= {"topk_ids": np.zeros((7, 3), np.int32), "topk_logprobs": np.zeros((7, 3), np.float32)}
-    list(save_tensors([(tensors, pl.DataFrame())], path))
-    load(path)
-    tensors[shorter] = tensors[shorter][:-1]
-    list(save_tensors([(tensors, pl.DataFrame())], path))
-    with pytest.raises(ValueError, match=r"responses\.safetensors: holds .* but index\.parquet expects .* rerun"):
-        load(path)
+def test_tensors_and_index_that_do_not_belong_together_are_refused(stored: ReferenceResponses) -> None:
+    whole = load_file(stored.path)
+    for name, tensor in whole.items():
+        list(save_tensors([(whole | {name: tensor[:-1]}, pl.DataFrame())], stored.path))
+        with pytest.raises(ValueError, match=r"responses\.safetensors: holds .* but index\.parquet expects .* rerun"):
+            load(stored.path)
 
 
-def test_a_truncated_file_is_named(tmp_path: Path, module: LogProbs) -> None:
-    path = _stored(tmp_path, module).path
-    path.write_bytes(path.read_bytes()[:-8])
+def test_a_truncated_file_is_named(stored: ReferenceResponses) -> None:
+    stored.path.write_bytes(stored.path.read_bytes()[:-8])
     with pytest.raises(
         ValueError, match=r"responses\.safetensors: not readable tensors .* delete it and run snakemake"
     ):
-        load(path)
+        load(stored.path)

@@ -1,4 +1,4 @@
-"""Which questions are rehearsed with which responses, when, and what they add to the loss."""
+"""Which questions are rehearsed with which responses, and when."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,17 +6,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
+from stored_responses import store, table_of
 from tiny_models import tiny_model
 
-from dphrl.config.blocks.training import MethodConfig, Rehearsed, TrainConfig
+from dphrl.config.blocks.training import Rehearsed
 from dphrl.data.partition_counts import stored_rows
+from dphrl.policy.batch import Row
 from dphrl.policy.logprobs import LogProbs
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.parquet import write_table
-from dphrl.training.loss import Example, Objective
-from dphrl.training.reference import ReferenceJob, reference_rows, save_tensors, tensorise
+from dphrl.training.reference import ReferenceJob, reference_rows, tensorise
 from dphrl.training.schedule import epoch_indices
-from dphrl.training.stored_responses import ReferenceResponses, load
+from dphrl.training.stored_responses import ReferenceResponses
 
 # Of each question: its subset, the token of its right refinement sample, and the tokens of four pre-samples with a
 # minus where they are wrong.
@@ -132,22 +133,11 @@ def _computed(module, rows, cut, top_k):
     return [(torch.zeros(len(row.response)),) for row in rows]
 
 
-def _stored(folder: Path, rows: dict[str, list[list[int]]]) -> ReferenceResponses:
+def _stored(folder: Path, responses: dict[str, list[list[int]]]) -> ReferenceResponses:
     """Responses, of which some questions have several."""
-    pairs = [(name, tokens) for name, of in rows.items() for tokens in of]
-    table = pl.DataFrame(
-        {
-            "prompt_id": [name for name, _ in pairs],
-            "sample_index": 0,
-            "prompt_token_ids": [[3]] * len(pairs),
-            "token_ids": [tokens for _, tokens in pairs],
-            "sampler_logprobs": [[0.0] * len(tokens) for _, tokens in pairs],
-        }
-    )
-    path = folder / "responses.safetensors"
-    (index,) = save_tensors(tensorise([table], LogProbs(tiny_model(20)), 1000), path)
-    write_table(index, "reference_index", folder / "index.parquet", {})
-    return load(path)
+    rows = [Row([3], tokens) for of_question in responses.values() for tokens in of_question]
+    questions = [name for name, of_question in responses.items() for _ in of_question]
+    return store(table_of(rows, questions), LogProbs(tiny_model(20)), 0, folder)
 
 
 def test_questions_count_alike_and_each_epoch_takes_the_next_response(tmp_path: Path) -> None:
@@ -165,22 +155,3 @@ def test_with_one_response_of_each_question_a_step_is_that_of_the_rows(tmp_path:
     stored = _stored(tmp_path, {name: [[4, 5]] for name in "abcde"})
     for step in range(1, 8):
         assert stored.of_step(3, step, 4) == epoch_indices(3, "rehearsal", step, 4, 5)
-
-
-def test_the_loss_over_several_responses_by_hand(tmp_path: Path) -> None:
-    """u - 1 - ln u is 1 - ln 2 at u = 2, ln 2 - 1/2 at u = 1/2, and 0 at u = 1."""
-    stored = _stored(tmp_path, {"a": [[4, 5], [6]], "b": [[7]]})
-    ratios = {(4, 5): [2.0, 1.0], (6,): [2.0], (7,): [0.5]}
-    objective = Objective(MethodConfig(divergence="forward_kl", eta=0.3), TrainConfig(rehearsal_norm="separate"))
-    # The first epoch has three tokens, the second one two.
-    for step, expected in ((1, 0.3 * 0.5 / 3), (2, 0.3 * 0.5 / 2), (3, 0.3 * 0.5 / 3)):
-        rows, reference = stored.rows(stored.of_step(1, step, 2))
-        examples = [
-            Example(row, True, reference=logprobs.double()) for row, logprobs in zip(rows, reference, strict=True)
-        ]
-        logs = [torch.tensor(ratios[tuple(row.response)], dtype=torch.float64).log() for row in rows]
-        ours = torch.cat([logs_of + e.reference for logs_of, e in zip(logs, examples, strict=True)])
-        weights = objective.loss_weights((0, 2), (0, len(ours)))
-        loss, _ = objective.rehearsal_loss(ours, None, examples, weights)
-        assert loss.dtype == torch.float64
-        assert float(loss) == pytest.approx(expected, rel=1e-12)

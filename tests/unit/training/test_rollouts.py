@@ -1,11 +1,10 @@
 """Which groups a step trains on: dynamic sampling, its bound and its inputs; and the metrics of rollouts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_training import Judgement
@@ -16,17 +15,9 @@ from dphrl.training.metrics import averages, rollout_sums
 from dphrl.training.rollouts import Group, OnlinePrompt
 from dphrl.training.segment import Segment
 
+pytestmark = pytest.mark.usefixtures("one_rank")
+
 WANTED, SIZE = 4, 3
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _process_group() -> Iterator[None]:
-    ours = not dist.is_initialized()
-    if ours:
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    if ours:
-        dist.destroy_process_group()
 
 
 @dataclass

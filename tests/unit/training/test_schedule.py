@@ -20,14 +20,6 @@ def test_each_pass_takes_every_index_once(seed: int, total: int, per_step: int) 
         assert sorted(stream[start : start + total]) == list(range(total))
 
 
-@given(seed=SEEDS, total=TOTALS, per_step=PER_STEP, step=st.integers(1, 20))
-def test_a_step_needs_nothing_of_the_steps_before_it(seed: int, total: int, per_step: int, step: int) -> None:
-    """So a run cut into other segments draws the same."""
-    alone = epoch_indices(seed, "prompts", step, per_step, total)
-    assert alone == _stream(seed, step, per_step, total)[-per_step:]
-    assert len(alone) == per_step
-
-
 @given(seed=SEEDS, total=TOTALS, parts=st.integers(1, 4), step=st.integers(1, 10))
 def test_the_stream_does_not_depend_on_the_size_of_a_step(seed: int, total: int, parts: int, step: int) -> None:
     assert _stream(seed, step * parts, 2, total) == _stream(seed, step, 2 * parts, total)
@@ -48,11 +40,6 @@ def test_seeds_labels_and_passes_have_different_orders() -> None:
     ]
     assert len(set(orders)) == 8
     assert tuple(range(30)) not in orders
-
-
-def test_there_must_be_something_to_draw() -> None:
-    with pytest.raises(ValueError, match="no rehearsal to draw from"):
-        epoch_indices(1, "rehearsal", 1, 2, 0)
 
 
 def test_learning_rate_rises_and_stays() -> None:

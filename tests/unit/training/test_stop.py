@@ -1,6 +1,5 @@
 """The end of a training by its coverage: the rule, the segment that it ends, and those after it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from tiny_training import (
     likes_even,
     make_trainer,
     online_prompts,
-    process_group,
     weights_of,
 )
 
@@ -28,13 +26,9 @@ from dphrl.training.schedule import WINDOW, ends
 from dphrl.training.segment import Segment
 from dphrl.training.trainer import Trainer
 
+pytestmark = pytest.mark.usefixtures("one_rank")
+
 GRPO = MethodConfig(rollout_on="all")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _process_group() -> Iterator[None]:
-    with process_group():
-        yield
 
 
 def rows(gaps: list[float], error: float = 0.0) -> list[tuple[int, str, float]]:

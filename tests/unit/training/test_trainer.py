@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +150,6 @@ def test_reference_logprobs_of_rollouts_are_the_forward_pass_that_stored_ones_ha
         dict(enumerate(trainer.reference_logprobs(rows))),
         dict(enumerate(make_trainer(base, EXP_ONLY).logprobs(rows))),
     )
-    with pytest.raises(ValueError, match="divergence None needs the base policy"):
-        make_trainer(policy, EXP_ONLY).reference_logprobs(rows)
 
 
 @pytest.mark.parametrize(("dtype", "stage"), [("float32", 0), ("float32", 1), ("bfloat16", 0), ("bfloat16", 3)])
@@ -354,17 +351,6 @@ def test_a_mixture_of_experts_is_written_with_the_names_that_it_has_on_disk(tmp_
     assert _bytes(tmp_path / "after") == _bytes(tmp_path / "before")
 
 
-def test_an_example_without_what_the_method_needs_is_refused(policy: Path, examples: list[Example]) -> None:
-    bare = [Example(e.row, e.rehearsal, e.advantage, reference=None if e.rehearsal else e.reference) for e in examples]
-    with pytest.raises(ValueError, match="lacks `reference`"):
-        make_trainer(policy, JS).update(bare, LR)
-    with pytest.raises(ValueError, match="rehearsal rows reached a method without rehearsal"):
-        make_trainer(policy, EXP_ONLY).update(examples, LR)
-    topk = MethodConfig(divergence="js", topk_estimator="sum", eta=ETA)
-    with pytest.raises(ValueError, match="lacks `topk`"):
-        make_trainer(policy, topk).update([Example(e.row, e.rehearsal, reference=e.reference) for e in examples], LR)
-
-
 class WithoutHead(Trainer):
     """Names all its weights but the output head, as a model with tied embeddings does."""
 
@@ -379,11 +365,10 @@ class Packed(Deaf):
         return {}
 
 
-@dataclass
 class Stale(Deaf):
     """An engine that takes all weights but one, which the log-probs of the canary hardly show."""
 
-    kept: str = "model.layers.0.input_layernorm.weight"
+    kept = "model.layers.0.input_layernorm.weight"
 
     def wake(self, weights: Iterator[tuple[str, Tensor]]) -> None:
         self.engine.wake((name, weight) for name, weight in weights if name != self.kept)

@@ -179,6 +179,8 @@ def _training(config: Config) -> Iterator[Condition]:
         yield steps % train.segment_steps == 0, f"{path}.steps", method.steps, allowed
         allowed = f"at most the number of train.seeds = {seeds}"
         yield (method.seeds or 1) <= seeds, f"{path}.seeds", method.seeds, allowed
+        allowed = f"0 to train.max_tokens = {train.max_tokens}"
+        yield method.overlong_buffer <= train.max_tokens, f"{path}.overlong_buffer", method.overlong_buffer, allowed
         yield from _keys_that_act(path, method)
         if topk := method.topk_estimator:
             allowed = "null, or set reference.topk_logprobs above 0"

@@ -55,13 +55,9 @@ def component_weights(
 def js_beta(rows: tuple[int, int], tokens: tuple[int, int], norm: Norm) -> float:
     """The automatic beta of js_definition, with which the token means of both halves weigh alike (Appendix E's aim).
 
-    1 under `separate`, N_pef / N_exp under `joint`, T_pef / T_exp under `tokens`; arguments as for `component_weights`.
-
-    Raises:
-        ValueError: there is no D_exp row.
+    1 under `separate`, N_pef / N_exp under `joint`, T_pef / T_exp under `tokens`; arguments as for
+    `component_weights`, with at least one rollout.
     """
-    if not rows[0]:
-        raise ValueError("js_beta needs rollouts: the batch has no row of D_exp")
     exp_share, pef_share = _shares(rows, tokens, norm)
     return pef_share / exp_share
 

@@ -31,15 +31,10 @@ def mismatch(old_logprobs: Tensor, sampler_logprobs: Tensor) -> Mismatch:
     """Compare the trainer's and the sampler's log-probs of the sampled tokens.
 
     Args:
-        old_logprobs: log pi_old by the trainer's forward pass, any shape.
+        old_logprobs: log pi_old by the trainer's forward pass, any shape, at least one token.
         sampler_logprobs: the engine's, same shape, temperature 1 and untruncated.
-
-    Raises:
-        ValueError: there are no tokens.
     """
     difference = (old_logprobs.detach().double() - sampler_logprobs.double()).flatten()
-    if not len(difference):
-        raise ValueError("no tokens to compare: the rollouts are empty")
     # (sum w)^2 / (n sum w^2) in logarithms, as w itself may overflow.
     log_ess = 2 * difference.logsumexp(0) - (2 * difference).logsumexp(0) - math.log(len(difference))
     size = difference.abs()
@@ -54,15 +49,13 @@ def tis_weights(old_logprobs: Tensor, sampler_logprobs: Tensor, cap: float) -> T
         sampler_logprobs: the engine's, same shape; sampled without truncation (top-p 1).
         cap: largest weight, > 0.
     """
-    if cap <= 0:
-        raise ValueError(f"cap must be positive, got {cap}")
     return (old_logprobs - sampler_logprobs).detach().clamp(max=math.log(cap)).exp()
 
 
 def off_policy(
     values: Tensor, logprobs: Tensor, old_logprobs: Tensor, form: OffPolicy, cap: float | None
 ) -> tuple[Tensor, Tensor]:
-    """rho f per token, a divergence's loss on samples of pi_old, with rho = pi_theta / pi_old .
+    """rho f per token, a divergence's loss on samples of pi_old, with rho = pi_theta / pi_old.
 
     weight: rho without gradient. The samples are corrected, so the direction stays the estimator's: k2 descends the
     reverse KL, k3 the forward KL. differentiate: the gradient passes through rho too, which makes it that of E_pi[f]:
@@ -77,12 +70,7 @@ def off_policy(
 
     Returns:
         rho f, and the tokens whose rho was capped (bool), of the same shape.
-
-    Raises:
-        ValueError: the cap is not positive.
     """
-    if cap is not None and cap <= 0:
-        raise ValueError(f"cap must be positive, got {cap}")
     ratio = policy_ratio(logprobs if form == "differentiate" else logprobs.detach(), old_logprobs)
     if cap is None:
         return ratio * values, torch.zeros_like(values, dtype=torch.bool)

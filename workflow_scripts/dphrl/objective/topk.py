@@ -39,14 +39,8 @@ def topk_value(
         (tokens,), of the type that `divergence.value` gives.
 
     Raises:
-        ValueError: the divergence is one on policy samples, the shapes disagree, or a log-ratio is not finite.
+        ValueError: a log-ratio is not finite.
     """
-    if divergence.samples != "reference":
-        raise ValueError(f"{divergence.name} is for policy samples: the reference's top-K tokens do not apply to it")
-    tokens, top = log_ratio_sampled.shape, log_ratio_topk.shape
-    if (top[:1], ref_logprobs_topk.shape, sampled_in_topk.shape, len(top)) != (tokens, top, tokens, 2):
-        shapes = [tuple(t.shape) for t in (log_ratio_topk, ref_logprobs_topk, log_ratio_sampled, sampled_in_topk)]
-        raise ValueError(f"expected the shapes (tokens, K) twice, then (tokens,) twice, got {shapes}")
     reference = ref_logprobs_topk.exp()
     within = (reference * divergence.value(log_ratio_topk)).sum(dim=1)
     sampled = divergence.value(log_ratio_sampled)

@@ -143,9 +143,9 @@ def _check(place: str, f: Callable[[Tensor], Tensor], made: Divergence) -> None:
     if (shape := f(grid.clamp(max=made.l_cap)).shape) != grid.shape:
         raise ValueError(f"{place}: expected values of {len(grid)} log-ratios, found the shape {tuple(shape)}")
     values, gradients = made._value(grid), made._gradient(grid)
-    for what, found in (("value", values), ("gradient", gradients)):
-        if not torch.isfinite(found).all():
-            first = grid[~torch.isfinite(found)][0].item()
+    for what, tensor in (("value", values), ("gradient", gradients)):
+        if not torch.isfinite(tensor).all():
+            first = grid[~torch.isfinite(tensor)][0].item()
             raise ValueError(
                 f"{place}: its {what} is not finite at log-ratio {first:g}; expected finite ones for |log-ratio| <= "
                 f"{_LARGEST:g} (beyond l_cap it is linear)"

@@ -155,20 +155,12 @@ def plan(
     if form == "packed":
         alone = _pack(rows, [[i] for i in single], token_budget, form)
     else:
-        alone = [[single[i] for i in group] for group in micro_batches([rows[i].length for i in single], token_budget)]
+        longest_first = sorted(single, key=lambda i: (-rows[i].length, i))
+        alone = _fill(longest_first, lambda group: len(group) * rows[group[0]].length, token_budget)
     return [
         *(MicroBatch(group, True, form) for group in _pack(rows, shared, token_budget, form)),
         *(MicroBatch(group, False, form) for group in alone),
     ]
-
-
-def micro_batches(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
-    """Cut row indices into groups whose padded size stays within `token_budget`; longest rows first, ties by index.
-
-    A row longer than the budget gets its own group.
-    """
-    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-    return _fill(order, lambda group: len(group) * lengths[group[0]], token_budget)
 
 
 def _saving(rows: Sequence[Row]) -> float:

@@ -74,9 +74,8 @@ def load_model(folder: Path, dtype: str) -> PreTrainedModel:
         model.generation_config.validate(strict=True)
     except ValueError:
         # transformers does not save flags that contradict each other; engines here read the end tokens alone.
-        tokens = {name: getattr(model.generation_config, name) for name in _TOKENS}
-        known = {name: token for name, token in tokens.items() if token not in (None, -1)}
-        model.generation_config = GenerationConfig(**known)
+        values = ((name, getattr(model.generation_config, name)) for name in _TOKENS)
+        model.generation_config = GenerationConfig(**{name: token for name, token in values if token not in (None, -1)})
     return model
 
 
@@ -338,17 +337,8 @@ def response_logprobs(
 
     They are computed where the module is.
     """
-    return logprobs_by_row(module, rows, module.plan(rows, token_budget, prompt_sharing), module.device)
-
-
-def logprobs_by_row(module: nn.Module, rows: Sequence[Row], cut: Sequence[MicroBatch], device: str) -> list[Tensor]:
-    """As `response_logprobs`, for given micro-batches and any module that is called as `LogProbs` is."""
-    return [parts[0] for parts in by_row(module, rows, cut, device)]
-
-
-def response_topk(module: LogProbs, rows: Sequence[Row], token_budget: int, k: int) -> list[tuple[Tensor, ...]]:
-    """As `LogProbs.topk`, separately for each row, on the CPU, in the order of `rows`."""
-    return by_row(partial(module.topk, k=k), rows, module.plan(rows, token_budget, "off"), module.device)
+    cut = module.plan(rows, token_budget, prompt_sharing)
+    return [logprobs for logprobs, _ in by_row(module, rows, cut, module.device)]
 
 
 @torch.no_grad()

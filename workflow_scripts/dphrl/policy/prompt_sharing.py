@@ -208,10 +208,10 @@ def _heads_first(*states: Tensor) -> list[Tensor]:
 
 
 def merged_attention(
-    one: Sequence[Tensor],
-    other: Sequence[Tensor],
-    in_one: Tensor,
-    in_other: Tensor,
+    full: Sequence[Tensor],
+    causal: Sequence[Tensor],
+    in_full: Tensor,
+    in_causal: Tensor,
     seen: Tensor | None,
     scaling: float | None,
 ) -> Tensor:
@@ -222,49 +222,49 @@ def merged_attention(
     the result and the log-sum-exp of both, and so is exact too.
 
     Args:
-        one: queries, keys and values of the part in which each query sees all keys, (rows, heads, length, width).
-        other: the same for the part in which a query sees the keys up to its own, with queries of the same tokens.
-        in_one: (tokens,), int64: index of each token among the flattened queries of `one`.
-        in_other: (tokens,), int64: the same in `other`.
-        seen: bool, broadcast to (rows, heads, queries, keys): which keys of `one` are not padding; None: all.
+        full: queries, keys and values of the part in which each query sees all keys, (rows, heads, length, width).
+        causal: the same for the part in which a query sees the keys up to its own, with queries of the same tokens.
+        in_full: (tokens,), int64: index of each token among the flattened queries of `full`.
+        in_causal: (tokens,), int64: the same in `causal`.
+        seen: bool, broadcast to (rows, heads, queries, keys): which keys of `full` are not padding; None: all.
         scaling: of the scores; None: one over the root of the width.
 
     Returns:
         (tokens, heads, width).
     """
-    added = None if seen is None else one[0].new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
-    return _Merged.apply(*one, *other, in_one, in_other, added, scaling)
+    added = None if seen is None else full[0].new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
+    return _Merged.apply(*full, *causal, in_full, in_causal, added, scaling)
 
 
 class _Merged(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Tensor:
-        in_one, in_other, mask, scaling = arguments[6:]
-        of_one, sums_of_one = _flash(*arguments[:3], attn_mask=mask, scale=scaling)
-        of_other, sums_of_other = _flash(*arguments[3:6], is_causal=True, scale=scaling)
-        sums_one, sums_other = _flat(sums_of_one)[in_one], _flat(sums_of_other)[in_other]
-        sums = torch.logaddexp(sums_one, sums_other)
+        in_full, in_causal, mask, scaling = arguments[6:]
+        of_full, sums_of_full = _flash(*arguments[:3], attn_mask=mask, scale=scaling)
+        of_causal, sums_of_causal = _flash(*arguments[3:6], is_causal=True, scale=scaling)
+        sums_full, sums_causal = _flat(sums_of_full)[in_full], _flat(sums_of_causal)[in_causal]
+        sums = torch.logaddexp(sums_full, sums_causal)
         # The sums are float32 whatever the model's type, and so is the weighted mean.
-        merged = _flat(of_one)[in_one] * (sums_one - sums).exp()[..., None]
-        merged += _flat(of_other)[in_other] * (sums_other - sums).exp()[..., None]
-        merged = merged.to(of_one.dtype)
+        merged = _flat(of_full)[in_full] * (sums_full - sums).exp()[..., None]
+        merged += _flat(of_causal)[in_causal] * (sums_causal - sums).exp()[..., None]
+        merged = merged.to(of_full.dtype)
         ctx.save_for_backward(*arguments[:9], merged, sums)
         ctx.scaling = scaling
         return merged
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *states, in_one, in_other, mask, merged, sums = ctx.saved_tensors
+        *states, in_full, in_causal, mask, merged, sums = ctx.saved_tensors
         gradients: list[Tensor] = []
-        for part, places, causal in ((states[:3], in_one, False), (states[3:], in_other, True)):
+        for part, places, is_causal in ((states[:3], in_full, False), (states[3:], in_causal, True)):
             gradients += _flash_backward(
                 _unflat(grad, part[0], places, 0.0),
                 *part,
                 _unflat(merged, part[0], places, 0.0),
                 _unflat(sums, part[0], places, torch.inf),  # So padding has weight 0.
                 0.0,
-                causal,
-                attn_mask=None if causal else mask,
+                is_causal,
+                attn_mask=None if is_causal else mask,
                 scale=ctx.scaling,
             )
         return (*gradients, None, None, None, None)

@@ -79,13 +79,13 @@ class SamplingJob(RankJob):
 
     def work(self) -> list[Timing]:
         """Draw the missing parts. Ranks all draw the same, and rank 0 writes."""
-        if self.hardware.tensor_parallel > 1:
+        distributed = self.hardware.tensor_parallel > 1
+        if distributed:
             on_gpu = torch.cuda.is_available()
             if on_gpu:
                 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
             dist.init_process_group("nccl" if on_gpu else "gloo", timeout=_PATIENCE)
         started, first = time.perf_counter(), not dist.is_initialized() or dist.get_rank() == 0
-        distributed = self.hardware.tensor_parallel > 1
         engine = make_engine(Path(self.policy), self.engine, self.hardware, distributed=distributed, alone=True)
         ready, tokens, many = time.perf_counter(), 0, len(self.parts.requests)
         for number in self.missing:

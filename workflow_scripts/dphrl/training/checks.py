@@ -136,13 +136,13 @@ class WeightSync:
         self._engine.wake(_recorded(self._trainer.named_weights(), pushed))
         held = self._engine.digests()
         # A tensor that the engine keeps in another shape or type cannot be compared.
-        compared = {name for name in pushed.keys() & held.keys() if pushed[name][:2] == held[name][:2]}
-        if stale := [name for name in compared if pushed[name].bits != held[name].bits]:
+        comparable = {name for name in pushed.keys() & held.keys() if pushed[name][:2] == held[name][:2]}
+        if stale := [name for name in comparable if pushed[name].bits != held[name].bits]:
             raise StaleWeightsError(
                 f"step {step}: after the weight push {len(stale)} of the engine's tensors are not the trainer's, "
                 f"{min(stale)} for one: rollouts would come from other weights than are trained"
             )
-        if self._measured_gap is not None and self._by_digests and compared == pushed.keys() == held.keys():
+        if self._measured_gap is not None and self._by_digests and comparable == pushed.keys() == held.keys():
             return self._measured_gap
         gap = self._gap()
         if not gap <= self.tolerance:
@@ -185,19 +185,11 @@ class ReferenceMismatchError(RuntimeError):
     """The stored log-probs are of another policy than the start of the training."""
 
 
-def log_ratios(trainer: Trainer, responses: ReferenceResponses) -> Tensor:
-    """l = log pi_theta - log pi_ref of all response tokens of 64 rows, evenly spread over the file: float32 (tokens,).
-
-    All ranks compute the same rows, so they get the same values.
-    """
-    rows, reference = responses.rows(range(0, len(responses), ceil(len(responses) / _ROWS)))
-    return torch.cat(trainer.logprobs(rows)) - torch.cat(reference)
-
-
 def check_reference(trainer: Trainer, responses: ReferenceResponses, policy: Path, mismatch: float) -> float:
-    """Compare the stored log-probs with the policy at the start of a training. Returns the mean |l|.
+    """Compare the stored log-probs with the policy at the start of a training, where every divergence must be zero.
 
-    Every divergence must start at zero.
+    Returns the mean |l|, l = log pi_theta - log pi_ref, over the tokens of 64 rows, evenly spread over the file. All
+    ranks compute the same rows, so they get the same value.
 
     Args:
         policy: folder of the policy, for the message.
@@ -207,7 +199,8 @@ def check_reference(trainer: Trainer, responses: ReferenceResponses, policy: Pat
         ReferenceMismatchError: the mean |l| is above 1e-5 in float32; in bfloat16 above three times the mismatch, and
             above 1e-2.
     """
-    gap = float(log_ratios(trainer, responses).abs().mean())
+    rows, reference = responses.rows(range(0, len(responses), ceil(len(responses) / _ROWS)))
+    gap = float((torch.cat(trainer.logprobs(rows)) - torch.cat(reference)).abs().mean())
     tolerance = _STORED_FLOAT32_TOLERANCE
     if trainer.config.dtype == "bfloat16":
         tolerance = max(_STORED_BFLOAT16_TOLERANCE, MISMATCHES * mismatch)

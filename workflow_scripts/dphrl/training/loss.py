@@ -20,7 +20,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -91,9 +90,6 @@ class Objective:
 
         Args:
             logprobs, entropy: of the examples' response tokens, flat in their order.
-
-        Raises:
-            ValueError: an example lacks log-probs that the method or configuration needs.
         """
         ours = logprobs.detach().split([len(e.row.response) for e in examples])
         old = torch.cat([p if e.old is None else e.old.to(p) for e, p in zip(examples, ours, strict=True)])
@@ -135,13 +131,9 @@ class Objective:
         Args:
             logprobs: of the examples' response tokens, flat in their order.
             topk: of the reference's likeliest tokens at each position (tokens, K); None without them.
-
-        Raises:
-            ValueError: the method does not rehearse, or an example lacks log-probs.
         """
         form = self.rehearsal_divergence
-        if form is None:
-            raise ValueError(f"rehearsal rows reached a method without rehearsal ({self._method.divergence})")
+        assert form is not None  # Only a method that rehearses has stored responses.
         log_ratio = logprobs - _joined(examples, "reference").to(logprobs)
         if topk is None:
             value = form.value(log_ratio)
@@ -162,7 +154,7 @@ class Objective:
 
 def topk_of(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
     """Ids and reference log-probs of the reference's top-K tokens of all examples, (response tokens, K) each."""
-    ids, logprobs = zip(*_present(examples, "topk"), strict=True)
+    ids, logprobs = zip(*(e.topk for e in examples if e.topk is not None), strict=True)
     return torch.cat(ids), torch.cat(logprobs)
 
 
@@ -171,15 +163,7 @@ def _sum(values: Tensor) -> Tensor:
 
 
 def _joined(examples: Sequence[Example], name: str) -> Tensor:
-    return torch.cat(_present(examples, name))
-
-
-def _present(examples: Sequence[Example], name: str) -> list[Any]:
-    """The values of an attribute, which no example may lack."""
-    values = [getattr(example, name) for example in examples]
-    if any(value is None for value in values):
-        raise ValueError(f"an example lacks `{name}`, which this method or configuration needs")
-    return values
+    return torch.cat([getattr(example, name) for example in examples])
 
 
 def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | None]:

@@ -20,12 +20,8 @@ def epoch_indices(seed: int, label: str, step: int, per_step: int, total: int) -
         label: kind of index; different labels have unrelated orders.
         step: counted from 1.
         per_step: indices per step; an epoch may end within a step, and the next begins there.
-
-    Raises:
-        ValueError: there is nothing to draw from.
+        total: at least 1.
     """
-    if total < 1:
-        raise ValueError(f"no {label} to draw from")
 
     def order(epoch: int) -> list[int]:
         keys = [blake2b(f"{seed}/{label}/{epoch}/{i}".encode(), digest_size=16).digest() for i in range(total)]

@@ -39,10 +39,7 @@ class ReferenceResponses:
         """Numbers of the rows that a step rehearses.
 
         Questions count alike: an epoch has each once, in its own order. Epoch e takes row e mod m of the m rows of a
-        question.
-
-        Raises:
-            ValueError: there is no row.
+        question. There must be a row.
         """
         total = len(self.starts) - 1
         questions = epoch_indices(seed, "rehearsal", step, per_step, total)
@@ -62,15 +59,7 @@ class ReferenceResponses:
         return rows, logprobs
 
     def topk(self, numbers: Sequence[int]) -> tuple[list[Tensor], list[Tensor]]:
-        """The reference's likeliest tokens of these rows, int32 (response length, K), and their log-probs, float32.
-
-        Raises:
-            ValueError: none are stored.
-        """
-        if not self.top_k:
-            raise ValueError(
-                f"{self.path}: holds no top-K log-probs; rerun the reference stage with reference.topk_logprobs > 0"
-            )
+        """The reference's likeliest tokens of these rows, int32 (response length, K), and their log-probs, float32."""
         ids, logprobs = [], []
         with safe_open(self.path, framework="pt") as file:
             tokens, values = file.get_slice("topk_ids"), file.get_slice("topk_logprobs")

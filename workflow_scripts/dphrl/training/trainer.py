@@ -20,7 +20,7 @@ from dphrl.config.blocks.training import MethodConfig, TrainConfig
 from dphrl.objective.aggregation import ComponentWeights
 from dphrl.policy.batch import MicroBatch, Row, collate
 from dphrl.policy.collectives import all_gather, all_reduce_max, all_reduce_sum, divide_frozen, rank, world_size
-from dphrl.policy.logprobs import LogProbs, logprobs_by_row
+from dphrl.policy.logprobs import LogProbs, by_row
 from dphrl.training.loss import Example, Objective, Sums, topk_of
 from dphrl.training.optimizer import initialize, load_state, load_trained, save_state
 from dphrl.training.weights import add_adapters, merged_weights, save_policy
@@ -87,13 +87,8 @@ class Trainer:
         return self._by_row(self._deepspeed.module, rows)
 
     def reference_logprobs(self, rows: Sequence[Row]) -> list[Tensor]:
-        """Log-probs of each row's response tokens under the base policy.
-
-        Raises:
-            ValueError: the trainer was made without `reference_model`.
-        """
-        if self._reference_model is None:
-            raise ValueError(f"divergence {self.method.divergence} needs the base policy: pass it as `reference_model`")
+        """Log-probs of each row's response tokens under the base policy, which was passed as `reference_model`."""
+        assert self._reference_model is not None
         with self._reference_model.loaded() as module:
             return self._by_row(module, rows)
 
@@ -243,7 +238,7 @@ class Trainer:
     def _by_row(self, module: nn.Module, rows: Sequence[Row]) -> list[Tensor]:
         cut, idle_passes = self._cut(rows)
         # Repeating a pass changes no result.
-        return logprobs_by_row(module, rows, cut + cut[-1:] * idle_passes, self.device)
+        return [logprobs for logprobs, _ in by_row(module, rows, cut + cut[-1:] * idle_passes, self.device)]
 
 
 class FrozenModel:
