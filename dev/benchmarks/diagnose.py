@@ -44,10 +44,10 @@ from dphrl.evaluation.diagnosis import (
     diagnosis_k,
     hotter,
     together,
-    varied,
 )
 from dphrl.evaluation.per_prompt import skeleton
 from dphrl.evaluation.study import Policy, PolicyKey
+from dphrl.evaluation.variety import varied
 
 Floats = NDArray[np.float64]
 Random = np.random.Generator

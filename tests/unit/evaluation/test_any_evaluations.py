@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from made_evaluations import all_tables, evaluation, study, with_classes
 
 from dphrl.evaluation.names import BASE
-from dphrl.evaluation.rarefied import FEWEST_PROMPTS
+from dphrl.evaluation.variety import FEWEST_PROMPTS
 from dphrl.store.catalogue import SCHEMAS
 
 K = (1, 2, 4, 8)

@@ -13,6 +13,7 @@ from dphrl.evaluation.diagnosis import decide, diagnosis_k, hotter, together
 from dphrl.evaluation.exchange import exchanged
 from dphrl.evaluation.paired import paired_difference
 from dphrl.evaluation.study import Policy, PolicyKey
+from dphrl.evaluation.variety import Variety
 from dphrl.report.sentences import five_lines, variety_sentence
 
 
@@ -260,7 +261,7 @@ def test_questions_that_are_lost_at_every_temperature_are_not_recovered():
 
 def variety(base, tuned, wide):
     difference = replace(paired_difference(np.array(base), np.array([tuned]), shares=False), wide=wide)
-    return rule.Variety("programs", 8, difference)
+    return Variety("programs", 8, difference)
 
 
 @pytest.mark.parametrize(("high", "narrowed"), [(-0.21, True), (-0.19, False)])

@@ -17,17 +17,15 @@ from dphrl.evaluation.chosen import look_chosen
 from dphrl.evaluation.diagnosis import (
     LEFT_OUT,
     Diagnosis,
-    Variety,
     decide,
     diagnosis_k,
     hotter,
-    kinds_of,
     together,
-    varied,
 )
 from dphrl.evaluation.names import BASE
 from dphrl.evaluation.study import Study
 from dphrl.evaluation.tables import passk
+from dphrl.evaluation.variety import Variety, kinds_of, varied
 from dphrl.report.sentences import five_lines, further
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dphrl.evaluation.chosen import choice_explains
-from dphrl.evaluation.estimator import class_counts, pass_at_k, rarefied
+from dphrl.evaluation.estimator import pass_at_k
 from dphrl.evaluation.exchange import Exchange, exchanged
 from dphrl.evaluation.interval import Floats, holm
 from dphrl.evaluation.paired import LEVEL, PairedDifference, binomial, needed, paired_difference
-from dphrl.evaluation.rarefied import FEWEST_PROMPTS, SIZES
-from dphrl.evaluation.study import Policy, Study
+from dphrl.evaluation.study import Policy
+from dphrl.evaluation.variety import Variety
 
 COLLAPSED, WORSE, SHARPENED, NARROWED = "COLLAPSED", "WORSE", "SHARPENED", "NARROWED"
 NOT_COLLAPSED, CANNOT_TELL = "NOT COLLAPSED", "CANNOT TELL"
@@ -26,36 +26,10 @@ EXIT = {NOT_COLLAPSED: 0, NARROWED: 0, SHARPENED: 0, COLLAPSED: 3, WORSE: 3, CAN
 ONE_SAMPLE, CHOSEN, GUESSES = "one sample", "chosen questions", "guesses"
 NOT_FOUND = "answers not found"
 UNSOLVED, TOO_HARD, CEILING = "nothing solved", "too hard", "ceiling"
-# Kinds of classes in the order of preference; the first kind of a file is reported.
-_KINDS = ("programs", "styles", "skeletons", "answers")
 # K falls where more questions than this share have fewer samples.
 LEFT_OUT = 0.2
-# The smallest loss of variety that is named, as a share of the base's excess over one class.
-_NAMED_VARIETY = 0.1
-# Sums of chances of equal samples differ in the last bits.
-_DIGITS = 9
 TIPS = 0.01
 """A loss that so small a share of misjudged samples explains is qualified."""
-
-
-@dataclass(frozen=True)
-class Variety:
-    """Different classes among m right answers, over the questions of which both models have m.
-
-    Attributes:
-        kind: of the classes: programs, styles, skeletons, answers, or responses in files without classes of answers.
-        m: right answers.
-        difference: of the expected numbers of classes among them.
-    """
-
-    kind: str
-    m: int
-    difference: PairedDifference
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether variety fell by a tenth of the base's excess over one class or more, with 95 % confidence."""
-        return self.difference.wide[1] < -_NAMED_VARIETY * (self.difference.base - 1.0)
 
 
 @dataclass(frozen=True)
@@ -275,29 +249,6 @@ def hotter(diagnosis: Diagnosis, base: Policy, drawn: Mapping[str, Sequence[Poli
     answer = Hotter(tuple(list(drawn)[index] for index in best), coverage, exchange, recovers)
     sharpened = diagnosis.word == COLLAPSED and recovers and not diagnosis.accuracy.fell
     return replace(diagnosis, hotter=answer, word=SHARPENED if sharpened else diagnosis.word)
-
-
-def kinds_of(study: Study) -> list[str]:
-    """The kinds of classes of the policies. Where solutions calculate, skeletons replace the equal right answers."""
-    kinds = [kind for kind in _KINDS if study.datasets_with(kind)]
-    if "skeletons" in kinds:
-        calculated = any((policy.codes("skeletons") > 0).any() for policy in study.policies)
-        kinds.remove("answers" if calculated else "skeletons")
-    return kinds
-
-
-def varied(base: Policy, trainings: Sequence[Policy], kind: str) -> Variety | None:
-    """The comparison at the largest m of 8, 4 and 2 with at least 30 questions; None where there is none."""
-    column = "answers" if kind == "responses" else kind
-    of_policies = [class_counts(policy.codes(column), policy.samples) for policy in (base, *trainings)]
-    for m in sorted(SIZES, reverse=True):
-        before, *after = (rarefied(of_policy, m).round(_DIGITS) for of_policy in of_policies)
-        common = ~np.isnan(before + sum(after))
-        if common.sum() >= FEWEST_PROMPTS:
-            clusters = None if base.clusters is None else base.clusters[common]
-            difference = paired_difference(before[common], np.stack(after)[:, common], clusters, shares=False)
-            return Variety(kind, m, difference)
-    return None
 
 
 def _hidden(coverage: PairedDifference, accuracy: PairedDifference, margin: float) -> str | None:

@@ -80,27 +80,6 @@ def class_counts(codes: NDArray[np.integer], among: NDArray[np.bool_] | None = N
     return np.bincount(places[counted], minlength=len(codes) * width).reshape(len(codes), width)
 
 
-def rarefied(counts: NDArray[np.integer], m: int) -> NDArray[np.float64]:
-    """The expected number of classes among m of a prompt's c samples: sum over classes of 1 - C(c - c_j, m) / C(c, m).
-
-    Without bias for m independent samples, whatever c is, so that policies with different numbers of right samples
-    compare (rarefaction: Hurlbert 1971, Ecology 52, 577-586).
-
-    Args:
-        counts: (prompts, classes) integers, the samples c_j of each class; c is their sum.
-        m: 1 or more.
-
-    Returns:
-        (prompts,) float64; NaN where c < m.
-    """
-    total = counts.sum(axis=1)
-    enough = total >= m
-    prompts, classes = np.nonzero((counts > 0) & enough[:, None])
-    # A class is among m samples as a right sample is among k.
-    chances = pass_at_k(total[prompts], counts[prompts, classes], m)
-    return np.where(enough, np.bincount(prompts, weights=chances, minlength=len(total)), np.nan)
-
-
 def _counts(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> tuple[NDArray[np.int64], ...]:
     total, right, draws = np.broadcast_arrays(np.asarray(n), np.asarray(c), np.asarray(k))
     for letter, values in (("n", total), ("c", right), ("k", draws)):

@@ -17,8 +17,8 @@ from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.frontier import frontier_table, paths
 from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.names import STYLES
-from dphrl.evaluation.rarefied import rarefaction
 from dphrl.evaluation.study import Policy, Study
+from dphrl.evaluation.variety import rarefaction
 from dphrl.store.catalogue import SCHEMAS
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 
 from dphrl.evaluation.chosen import look_chosen
-from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, kinds_of, together, varied
+from dphrl.evaluation.diagnosis import Diagnosis, decide, diagnosis_k, hotter, together
 from dphrl.evaluation.paired import paired_difference
 from dphrl.evaluation.study import Policy, Study
+from dphrl.evaluation.variety import kinds_of, varied
 from dphrl.report.methods import label
 from dphrl.report.sentences import five_lines, further
 from dphrl.store.catalogue import SCHEMAS

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dphrl.evaluation import diagnosis as rule
 from dphrl.evaluation.diagnosis import Diagnosis, Exchange, Hotter
-from dphrl.evaluation.rarefied import FEWEST_PROMPTS
+from dphrl.evaluation.variety import FEWEST_PROMPTS
 from dphrl.text import change, count, interval, margin_in_points, percent, points
 
 KINDS = {
