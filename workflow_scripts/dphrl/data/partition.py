@@ -124,7 +124,7 @@ def _keys(row: Row, fields: Fields) -> list[object]:
 
 
 def refine(candidate: pl.DataFrame, verdicts: pl.DataFrame, config: PartitionConfig) -> pl.DataFrame:
-    """Decide on the candidates by one further sample, which removes the selection bias of the first.
+    """Decide on the candidates by one further sample, which had no part in choosing them.
 
     A correct one becomes the reference response; a wrong one moves the prompt to D_exp or drops it (`on_reject`).
 

@@ -1,7 +1,8 @@
 """The diagnosis on a tuned model: its losses of coverage, accuracy and variety, by one rule for files and runs.
 
-The order of `decide`: refusals, health, loss. Health is asked before loss, so that a loss smaller than the margin is no
-collapse. Every interval is over questions, or groups of questions, and over the trainings of a model with several.
+`decide` asks in this order: can the samples answer at all; is a loss as large as the margin ruled out; is a loss shown.
+So a loss smaller than the margin is no collapse. Every interval is over questions, or groups of questions, and over the
+trainings of a model with several.
 """
 
 from collections.abc import Mapping, Sequence
@@ -152,13 +153,13 @@ def decide(
     right, right_after = base.solve_rates, np.stack([policy.solve_rates for policy in trainings])
     coverage, accuracy = paired_difference(solved, after, clusters), paired_difference(right, right_after, clusters)
     explained, rest = _beyond_accuracy(base, after, right_after, k)
-    excluded = coverage.narrow[0] > -margin
+    ruled_out = coverage.narrow[0] > -margin
     reasons = [
         name for name, holds in ((NOT_FOUND, unanswered is not None), (ONE_SAMPLE, k == 1), (CHOSEN, chosen)) if holds
     ]
     hidden = _hidden(coverage, accuracy, margin)
     # Where the base solves little, a loss below the margin may be a loss of everything.
-    loss = coverage.fell and (not excluded or hidden == TOO_HARD)
+    loss = coverage.fell and (not ruled_out or hidden == TOO_HARD)
     if loss and guesses is not None and 2.0 * (guesses[0] - guesses[1]) >= -coverage.value:
         reasons.append(GUESSES)
     if loss and not chosen and choice_explains(coverage, base, k):
@@ -167,7 +168,7 @@ def decide(
     reasons += [hidden] if hidden else []
     if refused:
         word = CANNOT_TELL
-    elif excluded and not hidden:
+    elif ruled_out and not hidden:
         word = NARROWED if variety is not None and variety.narrowed else NOT_COLLAPSED
     elif loss:
         word = COLLAPSED if not accuracy.fell or rest.fell else WORSE
@@ -223,9 +224,9 @@ def together(diagnoses: Sequence[Diagnosis]) -> tuple[list[Diagnosis], int]:
 def hotter(diagnosis: Diagnosis, base: Policy, drawn: Mapping[str, Sequence[Policy]], seed: int) -> Diagnosis:
     """The diagnosis with the answer of the same tuned model drawn at higher temperatures; only COLLAPSED changes.
 
-    SHARPENED: accuracy at the base's temperature is not lost, and the temperature chosen on the other half of the
-    questions leaves no loss of the margin, of pass@k and of the questions that the base solves, at 95 % too: a choice
-    may not make a loss harmless, and other questions that are gained do not bring the lost ones back.
+    It becomes SHARPENED if three conditions hold. Accuracy at the base's temperature has not fallen. At the temperature
+    that the other half of the questions chooses, a loss of pass@k as large as the margin is ruled out. So is such a
+    loss on the questions that the base solves: questions that are gained do not bring the lost ones back.
 
     Args:
         base, drawn: on the same questions; those with k samples everywhere count. Halves are drawn group by group. A
@@ -252,7 +253,7 @@ def hotter(diagnosis: Diagnosis, base: Policy, drawn: Mapping[str, Sequence[Poli
 
 
 def _hidden(coverage: PairedDifference, accuracy: PairedDifference, margin: float) -> str | None:
-    """What hides a loss."""
+    """Why a loss of coverage would not show; None if it would."""
     if not coverage.base and not coverage.tuned:
         return UNSOLVED
     if coverage.base < 2.0 * margin:

@@ -1,4 +1,4 @@
-"""The frontier of a training: how much accuracy its policies buy while how much of the base's coverage is kept.
+"""The frontier of a training: for each share of the base's coverage that is kept, the largest gain of accuracy.
 
 Each policy of a training is a point: x, its mean accuracy less the base's, and y, its pass@k over the base's. The base
 is (0, 1). H is the upper concave hull of the points: two policies, one drawn for each question, reach every point
@@ -229,7 +229,8 @@ def accuracy_bought(path: ArrayLike, least: float) -> float:
 def split_pass_at_k(policy: NDArray[np.int64], base: NDArray[np.int64], k: int, of_base: int) -> Floats:
     """(questions,), pass@k of k draws of which `of_base` are the base's: exact from the counts, nothing is sampled.
 
-    All draws fail with probability C(n_a - c_a, k - j) C(n_b - c_b, j) / (C(n_a, k - j) C(n_b, j)), j draws of base b.
+    All draws fail with probability C(n_a - c_a, j) C(n_b - c_b, k - j) / (C(n_a, j) C(n_b, k - j)), with j draws of the
+    policy a and k - j of the base b.
 
     Args:
         policy, base: (2, questions), samples n and right ones c.

@@ -1,4 +1,4 @@
-"""The one interval: trainings and questions are both samples.
+"""The interval of a difference: trainings and questions are both samples. One policy has an interval over questions.
 
     half-width^2 = (t SE of trainings)^2 + (t' SE of questions)^2
 

@@ -4,9 +4,9 @@
 | null (GRPO, DAPO)            | policy loss (Eq. 5)                    | -                                    |
 | forward_kl, js, alpha        | policy loss                            | eta f(u) (Eq. 6 and 7, Table 5)      |
 | FILE.py:NAME                 | policy loss                            | eta f(u) of the user's function      |
-| js_definition                | policy loss + eta beta f(u) (Eq. 15)   | eta f(u) of the other half (Eq. 17)  |
+| js_definition                | policy loss + eta beta f(u) (Eq. 15)   | eta f(u), its second half (Eq. 17)   |
 | reverse_kl, k3 and k2        | policy loss + eta f(u)                 | -                                    |
-| reverse_kl, reward_k1, to_go | policy loss of A - eta (k1 - baseline) | -                                    |
+| reverse_kl, reward_k1, to_go | policy loss, A - eta (k1 - baseline)   | -                                    |
 
 | term                                          | computed in                                                 |
 | policy loss                                   | `objective.ppo.policy_loss`                                 |
@@ -36,7 +36,7 @@ from dphrl.policy.batch import Row
 
 @dataclass(frozen=True)
 class Example:
-    """One row to train on. Its kind decides its loss, whatever rows it is computed with.
+    """One row to train on. Its loss depends on its kind alone, not on the other rows of the batch.
 
     Attributes:
         row: prompt and response.
