@@ -12,15 +12,17 @@ import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 from registered import Floats, collect, shown_p, table
 
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.comparisons import comparisons
-from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, Paths, means_and_covered, of_trainings, paths
+from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, means_and_covered, of_trainings, paths
 from dphrl.evaluation.interval import Estimate, of_draws, permutation_p
 from dphrl.evaluation.study import Policy, Study
 from dphrl.report.figures import theme, to_svg
@@ -31,13 +33,23 @@ from dphrl.store.parquet import read_table
 from dphrl.store.policy_names import BASE, PolicyName
 
 DATASET, LEVEL, SAMPLES, HOT = "in_domain", "ambiguous", 8, "-hot"
-CONFIG = EvaluateConfig(datasets=(DATASET,), k=(1, 2, 4, 8))
+# A counts the accuracy while this share of the base's coverage, or more, is kept: as registered, and more strictly.
+KEPT = (0.7, 0.9)
 FIGURE = Path(__file__).parents[2] / "docs/images/arena.svg"
 # Mixtures are compared with mixtures. GRPO is the rival of every other arm.
 LIKE_WITH_LIKE = {"dph_f-mixed": "grpo-mixed"}
-GAINS = ["gain@0.9", "gain@0.8", "gain@0.7"]
-# By metric and arm: the difference to its rival, and the permutation p.
-Contrasts = Mapping[str, Mapping[str, tuple[Estimate, float]]]
+
+
+class Measure(NamedTuple):
+    """A kind of accuracy bought.
+
+    Attributes:
+        bought: by arm, (trainings, 1 + draws of the questions).
+        less: by arm with a rival, its difference to the rival, and the permutation p.
+    """
+
+    bought: Mapping[str, Floats]
+    less: Mapping[str, tuple[Estimate, float]]
 
 
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
@@ -60,70 +72,61 @@ def of_run(run: Path) -> Iterator[pl.DataFrame]:
         )  # fmt: skip
 
 
-def study_of(counts: pl.DataFrame) -> Study:
-    """The counts of a run as the package's study."""
+def study_of(counts: pl.DataFrame, kept: float = KEPT[0]) -> Study:
+    """The counts of a run as the package's study, with A from the share `kept` on."""
     evaluations = counts.select(
         "method", "seed", "step", "level", prompt_id=pl.col("question").cast(pl.String).str.zfill(5),
         dataset=pl.lit(DATASET), n=pl.lit(SAMPLES, pl.Int32), c=pl.col("c").cast(pl.Int32),
         greedy_correct=pl.lit(None, pl.Boolean),
     )  # fmt: skip
-    return Study.from_evaluations(evaluations, CONFIG, 1)
+    config = EvaluateConfig(datasets=(DATASET,), k=(1, 2, 4, 8), frontier_from=kept)
+    return Study.from_evaluations(evaluations, config, 1)
 
 
-def arms(study: Study, followed: Paths, contrasts: Contrasts) -> None:
-    """The accuracy bought by each arm, less its rival's, without and with split draws, and where the arm ends."""
-    last: dict[str, list[Policy]] = {}
-    for policy in study.last_steps().policies:
-        last.setdefault(policy.key.method, []).append(policy)
+def measures(counts: pl.DataFrame) -> dict[str, Measure]:
+    """A and A with split draws, each from both shares of the coverage on."""
+    by_name = {}
+    for kept in KEPT:
+        followed = next(of_level for of_level in paths(study_of(counts, kept)) if of_level.level == LEVEL)
+        for metric, draws in ((BOUGHT, ""), (BOUGHT_SPLIT, ", split draws")):
+            bought = followed.bought(metric)
+            less = {}
+            for method, ours in bought.items():
+                theirs = bought[LIKE_WITH_LIKE.get(method, "grpo")]
+                if theirs is not ours:
+                    estimate = of_draws(ours, theirs, followed.questions)
+                    less[method] = estimate, permutation_p(ours[:, 0], theirs[:, 0])
+            by_name[f"A from {100 * kept:.0f} %{draws}"] = Measure(bought, less)
+    return by_name
+
+
+def arms(study: Study, by_name: Mapping[str, Measure]) -> None:
+    """The accuracy bought by each arm, its best mean, and where it ends. Mixtures end with the policy that is mixed."""
     lines = []
-    for method in in_order(followed.trainings):
-        values = pl.DataFrame([training.values for training in followed.trainings[method]])
-        cells = [label(method), str(values.height)]
-        for metric, compared in contrasts.items():
-            cells.append(spread(values[metric].to_numpy()))
-            if method in compared:
-                difference, permuted = compared[method]
-                cells += [shown(difference), shown_p(permuted)]
-            else:
-                cells += ["", ""]
-        # A path of mixtures ends with the policy that is mixed.
-        ends = map(spread, accuracy_and_coverage(last[method])) if method in last else ("", "")
-        lines.append([*cells, spread(values["best_mean"].to_numpy()), *ends])
-    differences = ["less rival [95 %]", "permutation p"]
-    head = ["arm", "trainings", "A", *differences, "A, split draws", *differences]
-    head += ["best mean", "last mean", f"last pass@{SAMPLES}, {LEVEL}"]
+    of_arm = of_trainings(study.policies)
+    for method in in_order(of_arm):
+        accuracy, solved = zip(*map(accuracy_and_coverage, of_arm[method]), strict=True)
+        best, last, covered = (
+            [path.max() for path in accuracy],
+            *([path[-1] for path in y] for y in (accuracy, solved)),
+        )
+        values = [measure.bought[method][:, 0] for measure in by_name.values()]
+        lines.append([label(method), str(len(best)), *map(spread, [*values, best, last, covered])])
+    head = ["arm", "trainings", *by_name, "best mean", "last mean", f"last pass@{SAMPLES}, {LEVEL}"]
     table(head, lines, "l" + "r" * (len(head) - 1))
 
 
-def parts(followed: Paths, contrasts: Contrasts) -> None:
-    """The parts of both intervals of each arm, the differences that they find in 80 % of cases, and the curve G."""
+def contrasts(by_name: Mapping[str, Measure]) -> None:
+    """For each difference to a rival: both parts of its interval, what it finds in 80 % of cases, p, permutation p."""
     lines = []
-    for method in in_order(followed.trainings):
-        values = pl.DataFrame([training.values for training in followed.trainings[method]])
-        cells = [label(method)]
-        for compared in contrasts.values():
-            if method in compared:
-                difference, _ = compared[method]
-                halves = ", ".join(f"{100 * part.half(0.05):.1f}" for part in difference.parts)
-                cells += [halves, f"{100 * difference.detectable(0.05):.1f}", shown_p(difference.p)]
-            else:
-                cells += ["", "", ""]
-        lines.append([*cells, *(spread(values[name].to_numpy()) for name in GAINS)])
-    measured = ["trainings, questions", "finds", "p"]
-    head = ["arm", *measured, *(f"{name}, split draws" for name in measured), *GAINS]
-    table(head, lines, "l" + "r" * (len(head) - 1))
-
-
-def less_rivals(followed: Paths, metric: str) -> dict[str, tuple[Estimate, float]]:
-    """The accuracy bought by each arm with a rival, less the rival's, and the permutation p."""
-    bought = followed.bought(metric)
-    compared = {}
-    for method, ours in bought.items():
-        rival = LIKE_WITH_LIKE.get(method, "grpo")
-        if rival != method and rival in bought:
-            theirs = bought[rival]
-            compared[method] = of_draws(ours, theirs, followed.questions), permutation_p(ours[:, 0], theirs[:, 0])
-    return compared
+    for name, measure in by_name.items():
+        for method in in_order(measure.less):
+            estimate, permuted = measure.less[method]
+            halves = [f"{100 * part.half(0.05):.1f}" for part in estimate.parts]
+            finds = f"{100 * estimate.detectable(0.05):.1f}"
+            lines.append([name, label(method), shown(estimate), *halves, finds, shown_p(estimate.p), shown_p(permuted)])
+    head = ["", "arm", "less rival [95 %]", "of trainings", "of questions", "finds", "p", "permutation p"]
+    table(head, lines, "ll" + "r" * (len(head) - 2))
 
 
 def accuracy_and_coverage(policies: Sequence[Policy]) -> tuple[Floats, Floats]:
@@ -139,43 +142,47 @@ def shown(difference: Estimate) -> str:
     return f"{100 * difference.value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
-def spread(values: Floats) -> str:
+def spread(values: ArrayLike) -> str:
     """Mean and standard deviation over trainings, in points."""
-    deviation = f" ± {100 * values.std(ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{100 * values.mean():.1f}{deviation}"
+    points = 100 * np.asarray(values)
+    return f"{points.mean():.1f}" + (f" ± {points.std(ddof=1):.1f}" if points.size > 1 else "")
 
 
 def tables(path: Path) -> None:
     """Print all tables of each run."""
     for (run,), counts in pl.read_parquet(path).partition_by("run", as_dict=True, maintain_order=True).items():
         print(f"## {run}\n")
-        study = study_of(counts)
-        followed = next(of_level for of_level in paths(study) if of_level.level == LEVEL)
-        contrasts = {metric: less_rivals(followed, metric) for metric in (BOUGHT, BOUGHT_SPLIT)}
-        arms(study, followed, contrasts)
-        parts(followed, contrasts)
+        study, by_name = study_of(counts), measures(counts)
+        arms(study, by_name)
+        contrasts(by_name)
         for lost in where_lost(comparisons(study), DATASET):
             print(markdown_table(lost))
 
 
-def figure(path: Path, run: str) -> alt.LayerChart | alt.FacetChart:
-    """The mean path of each arm of a run: pass@8 on the ambiguous questions against mean accuracy."""
+def figure(path: Path, run: str) -> Any:
+    """The mean path of each arm of a run beside GRPO's: pass@8 on the ambiguous questions against mean accuracy."""
     study = study_of(pl.read_parquet(path).filter(run=run))
     points = []
     for method, trainings in of_trainings(study.policies).items():
         accuracy, solved = np.mean([accuracy_and_coverage(path) for path in trainings], axis=0)
         points += [(method, number, x, y) for number, (x, y) in enumerate(zip(accuracy, solved, strict=True))]
-    rows = theme.with_policy(pl.DataFrame(points, ["method", "number", "accuracy", "solved"], orient="row"))
-    rows = rows.with_columns(free=pl.col("method").str.contains("-mixed|_t13"))
-    colour = theme.policy_colour(rows).legend(None)
-    axis, scale = alt.Axis(format="%"), alt.Scale(zero=False)
-    x = alt.X("accuracy:Q", title="mean accuracy, all questions", axis=axis, scale=scale)
-    y = alt.Y("solved:Q", title=f"pass@{SAMPLES}, {LEVEL} questions", axis=axis, scale=scale)
-    dash = alt.StrokeDash("free:N", legend=None)
-    lines = alt.Chart(rows).mark_line(point=True).encode(x, y, colour, dash, order="number:O")
-    ends = rows.filter(pl.col("number") == pl.col("number").max().over("method"))
-    names = alt.Chart(ends).mark_text(align="left", dx=6, fontSize=11).encode(x, y, colour, text="policy:N")
-    return alt.layer(lines, names).properties(width=640, height=420, background="white", padding=10)
+    means = pl.DataFrame(points, ["method", "number", "accuracy", "solved"], orient="row")
+    names = [label(name) for name in in_order(means["method"]) if name != "grpo"]
+    panels = pl.DataFrame({"panel": names})
+    rows = pl.concat([
+        panels.join(means.filter(method="grpo"), how="cross").with_columns(path=pl.lit("GRPO")),
+        theme.with_policy(means.filter(pl.col("method") != "grpo"))
+        .rename({"policy": "panel"})
+        .select("panel", "method", "number", "accuracy", "solved", path=pl.lit("the arm")),
+    ])  # fmt: skip
+    axis, scale = alt.Axis(format="%", tickCount=4), alt.Scale(zero=False)
+    x = alt.X("accuracy:Q", title="mean accuracy", axis=axis, scale=scale)
+    y = alt.Y("solved:Q", title=f"pass@{SAMPLES}, {LEVEL}", axis=axis, scale=scale)
+    colour = alt.Color("path:N", scale=alt.Scale(domain=["the arm", "GRPO"], range=["#0072b2", "#aab0b9"]))
+    lines = (
+        alt.Chart(rows).mark_line(point=True).encode(x, y, colour, order="number:O").properties(width=190, height=150)
+    )
+    return theme.faceted(lines, rows, "panel", "", 4, names, "The mean path of each arm beside GRPO's")
 
 
 if __name__ == "__main__":
