@@ -38,7 +38,7 @@ from dphrl.policy.engine import Engine
 from dphrl.policy.engines import make_engine
 from dphrl.policy.logprobs import LogProbs, device_of_job, load_model, response_logprobs
 from dphrl.policy.requests import Completion, Request
-from dphrl.training.checks import Canary, WeightSync
+from dphrl.training.canary import Canary, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 

@@ -12,7 +12,7 @@ from dphrl.data.records import read_source
 from dphrl.hub import local_files
 from dphrl.machine.progress import ProgressLines, counted
 from dphrl.store.files import parts_folder, remove_parts, replacing_folder
-from dphrl.toy.base import toy_start
+from dphrl.toy.base_model import toy_start
 from dphrl.training.supervised import supervised_start, train_supervised
 
 inputs, output, params = snakemake.input, snakemake.output, snakemake.params

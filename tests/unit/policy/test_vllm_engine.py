@@ -27,7 +27,7 @@ from dphrl.policy.engine import Engine
 from dphrl.policy.engines import make_engine
 from dphrl.policy.logprobs import load_model
 from dphrl.policy.vllm_engine import drop_shared_memory
-from dphrl.training.checks import Canary, StaleWeightsError, WeightSync
+from dphrl.training.canary import Canary, StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.trainer import Trainer
 

@@ -45,7 +45,7 @@ EDITS: dict[str, set[str]] = {
     "dphrl.training.supervised": {"train_base"},
     "dphrl.objective.ppo": {"train_segment"},
     "dphrl.toy.world": {"build_world"},
-    "dphrl.toy.base": {"train_base"},
+    "dphrl.toy.base_model": {"train_base"},
     "dphrl.evaluation.per_prompt": {"evaluate_policy"},
     "dphrl.evaluation.claims": {"make_tables", "write_report"},
     "dphrl.evaluation.interval": {"make_tables", "write_report"},

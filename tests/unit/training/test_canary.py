@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dphrl.training.checks import MISMATCHES, TEXTS, TOKENS, Canary
+from dphrl.training.canary import MISMATCHES, TEXTS, TOKENS, Canary
 
 # Standard deviations of the logarithm of the scale: between positions, and between texts.
 OF_POSITIONS, OF_TEXTS = 0.8, 0.3

@@ -9,7 +9,7 @@ from tiny_models import write_tiny_policy
 from tiny_training import make_trainer, write_moved_policy, write_reference
 
 from dphrl.config.blocks.training import MethodConfig
-from dphrl.training.checks import ReferenceMismatchError, check_reference
+from dphrl.training.canary import ReferenceMismatchError, check_reference
 from dphrl.training.job import SegmentJob, run_job
 
 pytestmark = pytest.mark.usefixtures("one_rank")

@@ -33,7 +33,7 @@ from dphrl.policy.logprobs import load_model
 from dphrl.policy.transformers_engine import TransformersEngine
 from dphrl.policy.vllm_engine import VllmEngine
 from dphrl.store.files import sha256_file
-from dphrl.training.checks import StaleWeightsError, WeightSync
+from dphrl.training.canary import StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.segment import Segment
 from dphrl.training.stored_responses import ReferenceResponses

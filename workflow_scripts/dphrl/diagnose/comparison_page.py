@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 from pydantic_core import to_json as json_of
 
-from dphrl.diagnose import tables as shown
+from dphrl.diagnose import comparison_tables as shown
 from dphrl.diagnose.comparison import Comparison, ModelComparison
 from dphrl.diagnose.joined import shown_as
 from dphrl.evaluation.names import BASE

@@ -13,9 +13,9 @@ from dphrl.data.records import parts_of
 from dphrl.data.sample_files import SampleFile, read_samples
 from dphrl.diagnose.comparison import diagnose
 from dphrl.diagnose.comparison_page import page, to_json
+from dphrl.diagnose.comparison_tables import text
 from dphrl.diagnose.joined import policy_names
 from dphrl.diagnose.rescored import check_extra, judged, read_golds
-from dphrl.diagnose.tables import text
 from dphrl.store.files import replacing
 
 # Files of so many bytes together are read by two processes.

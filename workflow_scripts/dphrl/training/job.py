@@ -29,7 +29,7 @@ from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import replacing_folder
 from dphrl.store.manifest import repeat_folder
 from dphrl.store.stage import Timing
-from dphrl.training.checks import Canary, check_reference
+from dphrl.training.canary import Canary, check_reference
 from dphrl.training.metrics import open_trackers
 from dphrl.training.probes import ProbePrompt, Probes, probe_prompts
 from dphrl.training.rollouts import OnlinePrompt

@@ -19,7 +19,7 @@ from dphrl.policy.batch import Row
 from dphrl.policy.collectives import all_reduce_max, rank, world_size
 from dphrl.policy.engine import Engine
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.training.checks import WeightSync
+from dphrl.training.canary import WeightSync
 from dphrl.training.loss import Example
 from dphrl.training.metrics import Sampled, Track, speed, step_metrics
 from dphrl.training.probes import Probes

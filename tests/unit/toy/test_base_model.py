@@ -13,7 +13,7 @@ from dphrl.config.blocks.policy import SupervisedOptimizer
 from dphrl.config.blocks.toy import ToyConfig, ToyModel, ToyQuestions
 from dphrl.config.load import read_config
 from dphrl.policy.logprobs import load_model
-from dphrl.toy.base import toy_start
+from dphrl.toy.base_model import toy_start
 from dphrl.toy.world import build_world
 from dphrl.training.supervised import train_supervised
 
