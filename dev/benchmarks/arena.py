@@ -105,13 +105,11 @@ def arms(study: Study, by_name: Mapping[str, Measure]) -> None:
     lines = []
     of_arm = of_trainings(study.policies)
     for method in in_order(of_arm):
-        accuracy, solved = zip(*map(accuracy_and_coverage, of_arm[method]), strict=True)
-        best, last, covered = (
-            [path.max() for path in accuracy],
-            *([path[-1] for path in y] for y in (accuracy, solved)),
-        )
-        values = [measure.bought[method][:, 0] for measure in by_name.values()]
-        lines.append([label(method), str(len(best)), *map(spread, [*values, best, last, covered])])
+        measured = [accuracy_and_coverage(path) for path in of_arm[method]]
+        cells = [spread(measure.bought[method][:, 0]) for measure in by_name.values()]
+        cells.append(spread([accuracy.max() for accuracy, _ in measured]))
+        cells += [spread([accuracy[-1] for accuracy, _ in measured]), spread([solved[-1] for _, solved in measured])]
+        lines.append([label(method), str(len(measured)), *cells])
     head = ["arm", "trainings", *by_name, "best mean", "last mean", f"last pass@{SAMPLES}, {LEVEL}"]
     table(head, lines, "l" + "r" * (len(head) - 1))
 

@@ -21,7 +21,8 @@ NAMES = sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 OF_LLAMA = ("eta-ablation", "alpha-ablation", "generator-definition", "rkl-estimators", "llama-sql-maths")
 # The experiment that another one changes.
 OVERLAYS = {name: "demo-full" for name in NAMES if name.startswith(("world-", "demo-full-", "draws"))}
-OVERLAYS |= {"arena": "demo-full", "arena-free": "arena", "arena-hot": "arena", "arena-stage-2": "arena"}
+OVERLAYS |= {"arena": "demo-full", "arena-free": "arena", "arena-hot": "arena", "arena-added": "arena"}
+OVERLAYS |= {"arena-stage-2": "arena-added"}
 OVERLAYS |= {name: name.removesuffix("-equal-steps") for name in NAMES if name.endswith("-equal-steps")}
 OVERLAYS |= dict.fromkeys(OF_LLAMA, "llama-sql") | {"demo-llm-full": "demo-llm"}
 

@@ -95,7 +95,7 @@ def test_an_experiment_names_its_run_and_the_files_of_its_command(name: str) -> 
     while files[0] in OVERLAYS:
         files.insert(0, OVERLAYS[files[0]])
     assert files_of(name) == [FOLDER / f"{file}.yaml" for file in files]
-    continued = {"llama-sql-maths": "llama-sql", "arena-free": "arena"}
+    continued = {"llama-sql-maths": "llama-sql", "arena-free": "arena", "arena-added": "arena"}
     assert experiment(name).run == continued.get(name, name)
 
 

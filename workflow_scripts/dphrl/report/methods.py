@@ -55,6 +55,7 @@ METHODS: Final = {
     "w_reinforce": Named("W-REINFORCE", "#882255"),
     "ucpo": Named("UCPO", "#e69f00"),
     "alpha_dpg": Named("alpha-DPG", "#44aa99"),
+    "clip_higher": Named("GRPO, upper clip 1.28", "#6699cc", "GRPO with the upper clip 1.28"),
     "grpo_t13": Named("GRPO, temperature 1.3", "#e69f00", "GRPO at temperature 1.3"),
 }
 # Colours of methods that the table does not name.
