@@ -1,4 +1,4 @@
-"""What the page says first: the result, and a row for each policy."""
+"""The first screen of the page: the result, and a row for each policy."""
 
 from __future__ import annotations
 

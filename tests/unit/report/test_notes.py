@@ -1,4 +1,4 @@
-"""What a run cannot say."""
+"""The notes of a report."""
 
 from pathlib import Path
 

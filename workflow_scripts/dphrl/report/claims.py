@@ -101,7 +101,7 @@ def _row(row: dict[str, Any]) -> list[Cell]:
 
 
 def _remarks(row: dict[str, Any]) -> Iterator[str]:
-    """What limits a verdict, and what would decide an open one."""
+    """Remarks on a verdict: its limits, and how an open verdict can be decided."""
     margin = value_text(row["metric"], row["margin"])
     if row["verdict"] == SUPPORTED and row["relation"] != "equal" and abs(row["difference"]) < row["margin"]:
         yield f"smaller than the margin of {margin}"

@@ -1,4 +1,4 @@
-"""What a run cannot say: limits of its intervals and claims, trainings that ended early, samples without an answer."""
+"""Notes of a report: limits of its intervals and claims, trainings that ended early, samples without an answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

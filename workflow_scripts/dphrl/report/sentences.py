@@ -19,7 +19,7 @@ KINDS = {
 
 
 class Said(NamedTuple):
-    """What a word or a reason says: after the word, why, and what to do next."""
+    """A word or a reason in sentences: after the word, why, and the next step."""
 
     about: str
     why: str

@@ -20,6 +20,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -133,7 +134,7 @@ class Objective:
             topk: of the reference's likeliest tokens at each position (tokens, K); None without them.
         """
         form = self.rehearsal_divergence
-        assert form is not None  # Only a method that rehearses has stored responses.
+        assert form is not None  # Stored responses exist for a method that rehearses.
         log_ratio = logprobs - _joined(examples, "reference").to(logprobs)
         if topk is None:
             value = form.value(log_ratio)
@@ -154,7 +155,7 @@ class Objective:
 
 def topk_of(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
     """Ids and reference log-probs of the reference's top-K tokens of all examples, (response tokens, K) each."""
-    ids, logprobs = zip(*(e.topk for e in examples if e.topk is not None), strict=True)
+    ids, logprobs = zip(*map(attrgetter("topk"), examples), strict=True)
     return torch.cat(ids), torch.cat(logprobs)
 
 

@@ -101,7 +101,7 @@ def same(gold: Values, answer: Values, error: float | None = None) -> bool:
 
 
 def is_number(values: Values) -> bool:
-    """Whether a text has a value without symbols."""
+    """Whether the first value is a number, without symbols."""
     return bool(values) and not isinstance(values[0], str) and not values[0].free_symbols
 
 
