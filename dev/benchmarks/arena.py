@@ -23,7 +23,7 @@ from registered import Floats, collect, shown_p, table
 from dphrl.config.blocks.evaluation import EvaluateConfig
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, means_and_covered, of_trainings, paths
-from dphrl.evaluation.interval import Estimate, of_draws, permutation_p
+from dphrl.evaluation.interval import Estimate, Questions, holm, of_draws, permutation_p
 from dphrl.evaluation.study import Policy, Study
 from dphrl.report.figures import theme, to_svg
 from dphrl.report.methods import in_order, label
@@ -32,12 +32,22 @@ from dphrl.report.text_tables import markdown_table
 from dphrl.store.parquet import read_table
 from dphrl.store.policy_names import BASE, PolicyName
 
-DATASET, LEVEL, SAMPLES, HOT = "in_domain", "ambiguous", 8, "-hot"
+DATASET, LEVEL, SAMPLES, HOT, STAGE_2, SPLIT = "in_domain", "ambiguous", 8, "-hot", "arena-stage-2", ", split draws"
 # A counts the accuracy while this share of the base's coverage, or more, is kept: as registered, and more strictly.
-KEPT = (0.7, 0.9)
+KEPT = {"A from 70 %": 0.7, "A from 90 %": 0.9}
 FIGURE = Path(__file__).parents[2] / "docs/images/arena.svg"
 # Mixtures are compared with mixtures. GRPO is the rival of every other arm.
 LIKE_WITH_LIKE = {"dph_f-mixed": "grpo-mixed"}
+# Of stage 2, by family: the number, and the contrasts that Holm's correction is over (docs/decisions/arena-stage-2.md).
+REHEARSE = ("right", "boundary", "replay")
+FAMILIES = {
+    "first": ("A from 70 %", [(arm, "grpo") for arm in REHEARSE]),
+    "clip": ("A from 70 %", [(arm, "clip_higher") for arm in REHEARSE]),
+    "second": (
+        "A from 90 %",
+        [*((arm, "grpo") for arm in ("alpha_dpg", "maxrl", "pkpo")), ("dph_f-mixed", "grpo-mixed")],
+    ),
+}
 
 
 class Measure(NamedTuple):
@@ -45,11 +55,16 @@ class Measure(NamedTuple):
 
     Attributes:
         bought: by arm, (trainings, 1 + draws of the questions).
-        less: by arm with a rival, its difference to the rival, and the permutation p.
+        questions: how the questions were drawn again.
     """
 
     bought: Mapping[str, Floats]
-    less: Mapping[str, tuple[Estimate, float]]
+    questions: Questions
+
+    def less(self, method: str, rival: str) -> tuple[Estimate, float]:
+        """The difference of two arms, and its permutation p."""
+        ours, theirs = self.bought[method], self.bought[rival]
+        return of_draws(ours, theirs, self.questions), permutation_p(ours[:, 0], theirs[:, 0])
 
 
 def of_run(run: Path) -> Iterator[pl.DataFrame]:
@@ -72,7 +87,7 @@ def of_run(run: Path) -> Iterator[pl.DataFrame]:
         )  # fmt: skip
 
 
-def study_of(counts: pl.DataFrame, kept: float = KEPT[0]) -> Study:
+def study_of(counts: pl.DataFrame, kept: float = 0.7) -> Study:
     """The counts of a run as the package's study, with A from the share `kept` on."""
     evaluations = counts.select(
         "method", "seed", "step", "level", prompt_id=pl.col("question").cast(pl.String).str.zfill(5),
@@ -86,17 +101,10 @@ def study_of(counts: pl.DataFrame, kept: float = KEPT[0]) -> Study:
 def measures(counts: pl.DataFrame) -> dict[str, Measure]:
     """A and A with split draws, each from both shares of the coverage on."""
     by_name = {}
-    for kept in KEPT:
+    for name, kept in KEPT.items():
         followed = next(of_level for of_level in paths(study_of(counts, kept)) if of_level.level == LEVEL)
-        for metric, draws in ((BOUGHT, ""), (BOUGHT_SPLIT, ", split draws")):
-            bought = followed.bought(metric)
-            less = {}
-            for method, ours in bought.items():
-                theirs = bought[LIKE_WITH_LIKE.get(method, "grpo")]
-                if theirs is not ours:
-                    estimate = of_draws(ours, theirs, followed.questions)
-                    less[method] = estimate, permutation_p(ours[:, 0], theirs[:, 0])
-            by_name[f"A from {100 * kept:.0f} %{draws}"] = Measure(bought, less)
+        for metric, draws in ((BOUGHT, ""), (BOUGHT_SPLIT, SPLIT)):
+            by_name[name + draws] = Measure(followed.bought(metric), followed.questions)
     return by_name
 
 
@@ -118,13 +126,30 @@ def contrasts(by_name: Mapping[str, Measure]) -> None:
     """For each difference to a rival: both parts of its interval, what it finds in 80 % of cases, p, permutation p."""
     lines = []
     for name, measure in by_name.items():
-        for method in in_order(measure.less):
-            estimate, permuted = measure.less[method]
+        for method in in_order(measure.bought):
+            if method == "grpo":
+                continue
+            estimate, permuted = measure.less(method, LIKE_WITH_LIKE.get(method, "grpo"))
             halves = [f"{100 * part.half(0.05):.1f}" for part in estimate.parts]
             finds = f"{100 * estimate.detectable(0.05):.1f}"
             lines.append([name, label(method), shown(estimate), *halves, finds, shown_p(estimate.p), shown_p(permuted)])
     head = ["", "arm", "less rival [95 %]", "of trainings", "of questions", "finds", "p", "permutation p"]
     table(head, lines, "ll" + "r" * (len(head) - 2))
+
+
+def families(by_name: Mapping[str, Measure]) -> None:
+    """The registered contrasts of stage 2, each family with Holm's correction, without and with split draws."""
+    lines = []
+    for family, (number, pairs) in FAMILIES.items():
+        for draws in ("", SPLIT):
+            tests = [by_name[number + draws].less(*pair) for pair in pairs]
+            corrected = holm([estimate.p for estimate, _ in tests])
+            for (method, rival), (estimate, permuted), p in zip(pairs, tests, corrected, strict=True):
+                verdict = "supported" if p <= 0.05 and estimate.value > 0 else "not supported"
+                cells = [shown(estimate), shown_p(estimate.p), shown_p(p), shown_p(permuted), verdict]
+                lines.append([family, number + draws, f"{label(method)} less {label(rival)}", *cells])
+    head = ["family", "", "contrast", "difference [95 %]", "p", "corrected p", "permutation p", ""]
+    table(head, lines, "lll" + "r" * 4 + "l")
 
 
 def accuracy_and_coverage(policies: Sequence[Policy]) -> tuple[Floats, Floats]:
@@ -153,6 +178,8 @@ def tables(path: Path) -> None:
         study, by_name = study_of(counts), measures(counts)
         arms(study, by_name)
         contrasts(by_name)
+        if run == STAGE_2:
+            families(by_name)
         for lost in where_lost(comparisons(study), DATASET):
             print(markdown_table(lost))
 
