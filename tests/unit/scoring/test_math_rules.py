@@ -58,6 +58,13 @@ WRONG = {
         \sqrt{2},\sqrt{2},x ## \sqrt{2},x,x
     """,
     "words": r"""
+        \text{It cannot be }#1 ## #1
+        \text{Approx: }#1 ## #1
+        #1\text{ is ruled out} ## #1
+        #1\text{ pi} ## #1
+        1\text{ eighth} ## 1
+        seat ## east
+        HHT ## HTH
         #1 dozen eggs ## #1
         #1 probably ## #1
         #1 more than x ## #1
@@ -195,6 +202,9 @@ WRONG = {
         (x-#1)(x-#2)=0 ## #1
     """,
     "names": r"""
+        a_{21}=#1 ## a_{12}=#1
+        \vec{BA}=#1 ## \vec{AB}=#1
+        \frac{dx}{dy}=#1 ## \frac{dy}{dx}=#1
         \textbf{(B) }#1 ## \textbf{(A) }#1
         \textbf{(B) }#1 ## \text{(C)}
         \textbf{(B) }#1 ## \textbf{(B) }#2
@@ -224,6 +234,7 @@ WRONG = {
         #1\pi ## #1\Pi
     """,
     "brackets": r"""
+        y=#1,x=#2 ## (#1,#2)
         x=#1,x=#2 ## (#1,#2)
         #1,#2 ## (#1,#2]
         #1,#2 ## [#1,#2]
@@ -266,6 +277,8 @@ WRONG = {
         y=#1x ## N=N
     """,
     "adjacent": r"""
+        (#1)(4) ## 4+#1
+        (#1)4 ## 4+#1
         5 6 ## 11
         5{6} ## 11
         #1 #2 ## #1
@@ -304,6 +317,8 @@ WRONG = {
         |x-#1| ## x-#1
     """,
     "choices": r"""
+        \text{A: cannot be true} ## A
+        \text{A: unless it is C} ## A
         (B) Some text ## A
         (A) Some text (B) another text ## A
         A: maybe this ## A
@@ -514,6 +529,7 @@ RIGHT = {
         \frac{\pi}{#1}+k\pi, k \in \mathbb{Z} ## k\pi+\frac{\pi}{#1} \text{ for all integers } k
     """,
     "percent": r"""
+        25\text{ percent} ## 0.25
         33\frac{1}{3}\% ## \frac{1}{3}
         \frac{100}{3}\% ## \frac{1}{3}
         \frac13 ## 33\frac13\%
@@ -530,6 +546,8 @@ RIGHT = {
         \Delta x ## x\Delta
     """,
     "roots": r"""
+        \sqrt[3]{-8} ## -2
+        1+\sqrt[3]{-2} ## 1-\sqrt[3]{2}
         \sqrt{1/n} ## \frac{1}{\sqrt{n}}
         \frac{2\pi\sqrt{L}}{\sqrt{g}} ## 2\pi\sqrt{\frac{L}{g}}
         \ln a-\ln b ## \ln\frac{a}{b}
@@ -616,6 +634,7 @@ RIGHT = {
         f^{\prime}(x)=2x ## f'(x)=2x
     """,
     "brackets": r"""
+        x=#1,y=#2 ## (#1,#2)
         \{#1,#2\} ## \{#2,#1\}
         \{#1,#2\} ## #1,#2
         [#1,#2,7] ## #1,#2,7
@@ -690,6 +709,10 @@ RIGHT = {
         #2i+#1 ## #1+#2i
     """,
     "numbers": r"""
+        \frac\pi{12} ## \frac{\pi}{12}
+        \frac{n+1}n ## \frac{n+1}{n}
+        10^-3 ## 0.001
+        2^-n ## 2^{-n}
         #1*pi ## #1\pi
         pi/#1 ## \frac{\pi}{#1}
         sqrt #1 ## \sqrt{#1}

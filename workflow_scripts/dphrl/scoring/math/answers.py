@@ -18,25 +18,28 @@ _INVISIBLE: Final = re.compile(
 )
 # A tag may lack its end: generation often stops at it.
 _TAGGED: Final = re.compile(
-    r"(?:<(?:answer|solution)>|\[ANSWER\]|<\|begin_of_box\|>)"
+    r"(?:(?:<(?:answer|solution)>|\[ANSWER\]|<\|begin_of_box\|>)\s*+)++"
     r"(.*?)(?:</(?:answer|solution)>|\[/ANSWER\]|<\|end_of_box\|>|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
 # Words behind `####` are a heading, unless the text ends with them; so are numbered words.
 _MARKED: Final = re.compile(
     r"^[ \t]*(?:####|A:)[ \t]*+(?:(?:The )?(?:Final )?Answer(?: is)?:?[ \t]++)?"
-    r"((?!\**[A-Za-z]{2}|\**\d++[.):][ \t]++[A-Za-z*])\S[^\n]*$|\S[^\n]*+(?=\s*+\Z))",
+    r"((?!\**[^\W\d_]{2}|\**\d++[.):][ \t]++(?:\*|[^\W\d_]))\S[^\n]*$|\S[^\n]*+(?=\s*+\Z))",
     re.IGNORECASE | re.MULTILINE,
 )
 _FINAL: Final = re.compile(r"final answer.{0,100}?\sis\b", re.IGNORECASE | re.DOTALL)
+# A number with a full stop or bracket at the start of a line is an item of a list.
 _STATED: Final = re.compile(
-    r"(?:\banswer(?:\s++is\b|\**\s*+[:\uff1a])|答案(?:是|为|為)?)[\s:\uff1a*]*+(?=[-+\u2212≈~$\\(\[|\"'“.\d]|[A-J]\b)",
+    r"(?:\b(?:answer|option|choice)(?:\s++is\b|\**\s*+[:\uff1a])|答案(?:是|为|為)?)[\s:\uff1a*]*+(?:(?:option|choice)\s++)?"
+    r"(?!(?:(?<=\n)|(?<=\n\*\*))\d++[.)]\**[ \t])(?=[-+\u2212\u2013≈~$€£¥√π\\(\[{|\"'“.\d]|[A-Z]\b|sqrt)",
     re.IGNORECASE,
 )
-_QUANTITY: Final = r"[-+\u2212]?[$€£¥]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)(?:/\d++)?%?"
-# A value that is the whole statement: a number, also in quotes or between bars, a choice, or a formula.
+# An expression that is the whole statement, in quotes or not, perhaps with a word behind it; a formula.
 _STATEMENT: Final = re.compile(
-    rf"[\"'“≈~*]*+(?P<value>\|?{_QUANTITY}\|?|\([A-J]\)|[A-J]|\$\$?[^$\n]++\$\$?|\\\([^\n]+?\\\)|\\\[[^\n]+?\\\])"
+    r"[\"'“≈~*]*+(?P<value>\$\$?[^$\n]++\$\$?|\$?(?:\\[A-Za-z]++|\\.|\.(?=\d)|[^A-Za-z\\.!。$\n]"
+    r"|(?<![A-Za-z])(?:[A-Za-z]|sqrt|pi|and|or)(?![A-Za-z])){1,200}?)"
+    r"(?:(?<=[\d)}π%])[ ]?(?P<unit>[A-Za-z]{2,}+(?:/[A-Za-z]++)?(?:\^\d)?))?"
     r"[\"'”*]*[.!。]?[\"'”*]*(?=\s*\Z|[ \t]*\n|(?<=[.!。*])\s)"
 )
 # Words are "and", "or" and names of parts (`y_2 =`, "for part (b)"): others may correct what is before them.
@@ -124,7 +127,7 @@ def _stated(text: str) -> str | None:
     """The value of the last statement of an answer; None if it is no value, or has more beside it."""
     *_, last = [None, *_STATED.finditer(text)]
     value = _STATEMENT.match(text, last.end()) if last else None
-    return value["value"] if value else None
+    return f"{value['value']}\\text{{ {value['unit']}}}" if value and value["unit"] else value and value["value"]
 
 
 def _boxes(response: str) -> str | None:

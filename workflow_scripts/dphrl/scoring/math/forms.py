@@ -67,6 +67,8 @@ _CHOICE_AND_VALUE: Final = (
 _COMMAND: Final = re.compile(r"\\[A-Za-z]+")
 _WORD: Final = re.compile("[A-Za-z]+")
 _GREEK: Final = "alpha|beta|gamma|delta|theta|lambda|sigma|omega"
+# What LaTeX takes for an argument without braces.
+_SINGLE: Final = rf"([0-9]|(?<![A-Za-z])[A-Za-z]|\\(?:pi|{_GREEK})(?![A-Za-z]))"
 _IN_PARENTHESES: Final = r"\s*\(((?:[^()]++|\([^()]*+\))++)\)"
 # `\\text{The answer is }5`: the words become the name of the value.
 _LABEL: Final = r"^\s*\\text\s*\{([^{}\d]*?[A-Za-z])(?:\s+(?:is|are|equals)\s*:?|\s*:)\s*\}\s*(?=[^\s=])"
@@ -119,12 +121,16 @@ _REWRITINGS: Final[list[tuple[str, re.Pattern[str], _Replacement]]] = [
         ("~", r"(?<!\\)~", " "),
         ("\\", r"\\(?:mbox|textbf|textrm|textit|textnormal|mathrm|mathit)(?=\s*\{)", r"\\text"),
         ("sqrt[", r"\\sqrt\[(\d+)\]\s*(\w)", r"\\sqrt[\1]{\2}"),
+        # For sympy the cube root of -8 is complex.
+        ("sqrt[", r"\\sqrt\[(\d*[13579])\]\s*\{\s*-\s*(\d+)\s*\}", r"(-\\sqrt[\1]{\2})"),
+        ("^", r"\^\s*-\s*(\d+|[A-Za-z](?![A-Za-z]))", r"^{-\1}"),
+        ("percent", r"\\text\s*\{\s*percent\s*\}|(?<=\d)\s*percent(?![A-Za-z])", r"\\%"),
         ("text", r"\\text\s*\{\s*[Aa]ll real(?:s| numbers)\s*\}", r"\\mathbb{R}"),
         ("text", r"(?<=\d)\^\s*\{\\text\{(?:st|nd|rd|th)\}\}", ""),
         ("mod", r"\\pmod\s*(?:\{([^{}]*)\}|(\w))|\(\s*\\(?:mod|text\s*\{\s*mod\s*\})\s*([^()]*)\)", r"\\pmod{\1\2\3}"),
         ("\\rm", r"\{\s*\\rm\s+([A-Za-z]+)\s*\}", r"\\text{\1}"),
         ("color", r"\\color\s*\{[A-Za-z]*+\}", ""),
-        ("frac", r"\\frac\s*(?:(\d)|\{([^{}]*)\})\s*(?:(\d)|\{([^{}]*)\})", r"\\frac{\1\2}{\3\4}"),
+        ("frac", rf"\\frac\s*(?:{_SINGLE}|\{{([^{{}}]*)\}})\s*(?:{_SINGLE}|\{{([^{{}}]*)\}})", r"\\frac{\1\2}{\3\4}"),
         ("hat", r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\\?([ijk])(?:math)?(?![A-Za-z]))", r" \1\2 "),
         ("binom", r"\\binom\s*(\d)\s*(\d)", r"\\binom{\1}{\2}"),
         ("C", r"(?<![A-Za-z\\_^])C\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", r"\\binom{\1}{\2}"),

@@ -76,6 +76,9 @@ class Judge:
         if gold.is_single and answer.is_single:
             if gold.form == answer.form:
                 return True
+            # Three letters or more are a word (`east`, `HTH`), no product.
+            if len(gold.form) > 2 and gold.form.isalpha() and answer.form.isalpha():
+                return self._refused("words")
             if gold.value is not None and answer.value is not None:
                 return self._equal_numbers(gold, answer)
         if answer.sides.kind == "unsolved" and gold.accepted:
@@ -135,10 +138,11 @@ class Judge:
         """A tuple and a list with commas, in order; `x=1,x=2` is no point, `(1,2]` an interval, a set has no order."""
         (point,) = self._tuples()
         listed, text = (self._answers, self._texts[1]) if point in self._golds else (self._golds, self._texts[0])
-        names = {member.sides.name for member in listed}
-        one_name = len(listed) > 1 and len(names) == 1 and names != {""}
+        names = [member.sides.name for member in listed]
+        # `x=1,x=2` and `y=1,x=2` say nothing about an order.
+        unordered = any(names) and names != sorted(set(names))
         interval = len(point.entries) == 2 and point.ends != ("(", ")")
-        if one_name or interval or ";" in text or is_set(text) or len(point.entries) != len(listed):
+        if unordered or interval or ";" in text or is_set(text) or len(point.entries) != len(listed):
             return self._refused("brackets")
         if listed is self._answers:
             return all(map(self._pair, point.entries, listed))

@@ -30,7 +30,9 @@ _DESCRIBED_CHOICE: Final = re.compile(
 _CHOICE: Final = re.compile(r"(?<![A-Za-z])[A-J][):.]")
 _WORD: Final = re.compile("[a-z]+")
 _INDEX: Final = re.compile(r"[\d{}\s]")
-_ADJACENT: Final = re.compile(r"(?<![\w.}\\{^])\d++(?:\.\d*+)?(?:\s+|\s*\{\s*|\s*\((?=\s*\d+\s*\))\s*)\.?\d")
+_ADJACENT: Final = re.compile(
+    r"(?<![\w.}\\{^])(?:\d++(?:\.\d*+)?(?:\s+|\s*\{\s*|\s*\((?=\s*\d+\s*\))\s*)|\(\s*\d++\s*\)\s*\(?\s*)\.?\d"
+)
 _MIXED: Final = re.compile(r"\d+\s+\d+\s*/\s*\d+")
 
 
@@ -94,7 +96,7 @@ def _marks_of(member: Member) -> Counter[str]:
 
 
 def _adjacent(gold: Member, answer: Member) -> bool:
-    """`5 6`, `5{6}` and `5 (6)` are no numbers; a reader of mixed numbers adds the two."""
+    """`5 6`, `5{6}`, `5 (6)` and `(5)(6)` are no numbers; a reader of mixed numbers adds the two."""
     texts = (member.text for member in (gold, answer) if not member.text.isalnum())
     return any(_ADJACENT.search(_MIXED.sub("", text)) for text in texts)
 

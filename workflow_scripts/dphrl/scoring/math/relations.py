@@ -38,6 +38,7 @@ _NAME_WORDS: Final = re.compile(r"\\(?:text|operatorname)\s*\{([^{}]*)\}|\\(max|
 _SAY_NOTHING: Final = frozenset({"the", "answer", "final", "value", "total", "result", "solution", "of", "is", "my"})
 _LETTERS_IN_TEXT: Final = re.compile(r"\\text\{([A-Z]{1,3})\}")
 _NAME_PARTS: Final = re.compile(rf"m?\s*\\angle|({_LETTER}|\d|-)|\\[A-Za-z]+")
+_ORDERED: Final = re.compile(r"[(\d:/_]|\\(?:frac|vec|overrightarrow)")
 _ONE_LETTER: Final = re.compile(rf"{_LETTER}(?:\s*_\s*(?:\{{[^{{}}]*\}}|\w))?")
 _WORD_FUNCTION: Final = re.compile(r"(?<![A-Za-z\\])(?:abs|sqrt|sin|cos|tan|log|ln|exp)(?=\s*\()")
 _SPACE: Final = re.compile(r"\s+")
@@ -124,9 +125,9 @@ def names_agree(gold: str, answer: str) -> bool:
         return False
     if len({"(" in name for name in names}) > 1 or any(map(_WORD.search, names)):
         return True
-    # Commands such as `\\angle` do not count. Letters may have any order (`AB`, `BA`), arguments and points may not.
+    # Commands such as `\\angle` do not count. Only letters may have any order (`AB`, `BA`).
     parts = [list(filter(None, _NAME_PARTS.findall(name.lower()))) for name in names]
-    return parts[0] == parts[1] if "(" in names[0] else sorted(parts[0]) == sorted(parts[1])
+    return parts[0] == parts[1] if _ORDERED.search(names[0]) else sorted(parts[0]) == sorted(parts[1])
 
 
 def _words(name: str) -> frozenset[str]:

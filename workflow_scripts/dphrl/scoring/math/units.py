@@ -38,17 +38,18 @@ _SCALES: Final = {
 _SCALES_OF_MONEY: Final = _SCALES | {"K": 10**3, "m": 10**6, "M": 10**6, "b": 10**9, "B": 10**9, "bn": 10**9}
 _DOUBTS: Final = """
     not isn never wrong false incorrect except maybe perhaps possibly probably likely guess think unsure approximately
-    roughly nearly almost either neither hopefully presumably supposedly apparently
+    roughly nearly almost either neither hopefully presumably supposedly apparently approx cannot impossible unknown
+    uncertain undefined estimate might ruled excluded eliminated rejected alternatively instead unless
 """
 DOUBTS: Final = frozenset(_DOUBTS.split())
 """Words that make a value uncertain, also in its name; most other words there say which value it is."""
 _OTHERS: Final = """
-    or and between about nor believe approx around any other another anything something least most than minus plus
-    over under if unless but half quarter third double twice triple score ago from later earlier
+    or and between about nor believe around any other another anything something least most than minus plus over
+    under if but half quarter third double doubled halved twice triple score ago from later earlier pi quadrillion
     before after negative zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty
-    sixty seventy eighty ninety else instead no to through cannot doesn ish uncertain
-    unknown undefined none nan estimate infinity factorial halves thirds fourths fifths sixths sevenths
-    eighths ninths tenths hundredths thousandths
+    sixty seventy eighty ninety else no to through doesn ish none nan infinity factorial halves thirds fourth fourths
+    fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths hundredth hundredths
+    thousandth thousandths millionth millionths
 """
 _CHANGING: Final = DOUBTS | frozenset(_OTHERS.split())
 
