@@ -23,9 +23,11 @@ RECORDED: dict[str, Any] = {
 
 
 def demo() -> dict[str, Any]:
-    """The demo, without its claims about methods and without the folder of its base model."""
+    """The demo with a third set to evaluate, without its claims and without the folder of its base model."""
     data: dict[str, Any] = yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
     del data["evaluate"]["claims"], data["policy"]["base"]
+    data["datasets"]["cross"] = {"task": "sql", "source": "toy"}
+    data["evaluate"]["datasets"] = ["in_domain", "cross", "maths"]
     return data
 
 

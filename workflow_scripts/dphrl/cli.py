@@ -147,7 +147,7 @@ examples:
   dphrl diagnose base.jsonl step100.jsonl step200.jsonl --html page.html
   dphrl diagnose base.parquet tuned.parquet --map text=response --map correct=passed
   dphrl diagnose base.jsonl tuned.jsonl --task math --gold answers.jsonl
-  dphrl diagnose results/demo/verdicts/base/maths.evaluate results/demo/verdicts/grpo-s1/step40/maths.evaluate
+  dphrl diagnose results/demo/verdicts/base/maths.evaluate results/demo/verdicts/grpo-s1/step48/maths.evaluate
 
 Diagnoses: COLLAPSED (coverage fell, by more than lower accuracy explains), WORSE (accuracy explains it), SHARPENED
 (drawing hotter recovers it), NARROWED (coverage holds, right answers vary less), NOT COLLAPSED (no loss of the margin

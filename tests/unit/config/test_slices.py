@@ -4,8 +4,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 import pytest
-import yaml
-from configurations import DEFAULT, put
+from configurations import demo, put
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +16,8 @@ from dphrl.config.config import Config
 from dphrl.config.load import load_config
 from dphrl.config.slices import canonical
 
-DATA: dict[str, Any] = yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
-TRAINED = "grpo-s1/step40"
+DATA = put(demo(), "policy.base", "config/world-1")
+TRAINED = "grpo-s1/step48"
 
 
 def slices(config: Config) -> dict[str, Any]:
@@ -52,7 +51,7 @@ EDITS: list[tuple[dict[str, Any], set[str]]] = [
     ({"train__eps_low": 0.2, "train__dual_clip": 3}, set()),  # defaults that are written out
     ({"train__lr": 1e-3}, {"train *"}),
     ({"methods__dph_f__eta": 0.5}, {"train dph_f"}),
-    ({"methods__dph_f__steps": 120, "methods__another": {"divergence": "js"}}, set()),
+    ({"methods__dph_f__steps": 32, "methods__another": {"divergence": "js"}}, set()),
     ({"hardware": {"ranks": 2, "zero_stage": 3, "token_budget": 4096, "kv_cache_gib": 2}}, set()),
     ({"partition__pef_min_correct": 5}, {"candidates"}),
     ({"partition__on_reject": "discard"}, {"partition"}),
@@ -75,7 +74,7 @@ EDITS: list[tuple[dict[str, Any], set[str]]] = [
     ({"engine__stages__refine": "transformers"}, {"draw refine"}),
     ({"engine__stages__evaluate": "vllm"}, {"draw * *"}),
     ({"engine__stages__rollouts": "vllm"}, {"train *"}),
-    ({"evaluate__k": [1, 2, 16]}, {"tables"}),
+    ({"evaluate__k": [1, 2, 8]}, {"tables"}),
     ({"evaluate__styles__sql": []}, {"evaluate train", "evaluate in_domain", "evaluate cross"}),
 ]
 
@@ -140,7 +139,7 @@ def test_a_block_can_be_read_back_from_its_slice() -> None:
         assert MethodConfig.model_validate(block["method"]) == method
         scoring = {"sql": block["scorer"] | {"workers": 1, "repair": config.scoring.sql.repair}}
         assert ScoringConfig.model_validate(scoring).sql == config.scoring.sql
-        schedule = {"steps": 40, "segment_steps": 20, "eval_every": 40, "seeds": [1]}
+        schedule = {"steps": 48, "segment_steps": 16, "eval_every": 16, "seeds": [1]}
         assert TrainConfig.model_validate(block["train"] | schedule) == config.train
     plan = parts.sample(config, "base", "train", "refine")["plan"]
     assert PlanConfig.model_validate(plan).model_dump() == config.sampling.refine.model_dump()

@@ -110,10 +110,8 @@ def result(summary: Overview) -> str:
     base = next((row for row in summary.results if row.method == BASE), None)
     lost = [row for row in summary.results if row.word in (COLLAPSED, WORSE, SHARPENED)]
     if base and lost:
-        worst = min(lost, key=lambda row: float(row.solved))
-        text += (
-            f" With {summary.k} tries {worst.name} solves {worst.solved} % of the questions, the base {base.solved} %."
-        )
+        solved = _listed([f"{row.name} {row.solved}" for row in lost])
+        text += f" With {summary.k} tries the base solves {base.solved} % of the questions, {solved}."
     return text
 
 

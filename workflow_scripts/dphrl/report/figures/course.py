@@ -123,7 +123,10 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     line = base.mark_line(strokeWidth=1).encode(detail="seed:N", order="step:Q")
     panel = alt.layer(line, point).properties(width=260, height=220)
     order = datasets_in_order(rows, datasets)
-    return theme.faceted(panel, rows, "dataset", "The frontier: coverage against mean accuracy", 3, order, _PATHS)
+    title = "The frontier: coverage against mean accuracy"
+    chart = theme.faceted(panel, rows, "dataset", title, 3, order, _PATHS)
+    # Each set has a base of its own.
+    return chart.resolve_scale(x="independent", y="independent")
 
 
 def _from_base(figure: str, table: pl.DataFrame) -> pl.DataFrame:
