@@ -78,7 +78,7 @@ def test_a_signal_ends_the_work_and_the_next_run_has_the_same_bytes(
     process = run.start(target, background=background, own_session=True)
     run.wait_for("run tiny: ", process)
     # Imports, then work: each test ends the job somewhere else.
-    time.sleep(random.Random(f"{work} {number} {background}").uniform(0.2, 0.7) * job_seconds)
+    time.sleep(random.Random(f"{work} {number} {background}").uniform(0.1, 0.5) * job_seconds)
     jobs = psutil.Process(process.pid).children(recursive=True)
     assert jobs, run.output()
     sent = time.monotonic()
