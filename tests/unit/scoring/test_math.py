@@ -198,6 +198,7 @@ def test_equal_answers_share_a_class(scorer: MathScorer) -> None:
         ("(8,1,19), (4,5,7)", {"answer": ["$(1,8,19), (4,5,7)$"]}, False),
         ("f(x)=x+1, f(x)=-1", {"answer": ["$f(x)=-1$,$f(x)=x+1$"]}, True),
         ("4.25", {"answer": ["4.2"], "tolerance": "1e-1", "unit": "%"}, True),
+        ("0", {"answer": ["4.2"], "tolerance": "1e-1", "unit": "%"}, False),
         (r"4.31\%", {"answer": "4.2", "tolerance": 0.1}, False),
         (r"\sqrt{17.7}", {"answer": "4.2", "tolerance": 0.1}, True),
         (r"\sqrt{19}", {"answer": "4.2", "tolerance": 0.1}, False),

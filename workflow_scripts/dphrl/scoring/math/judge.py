@@ -102,7 +102,8 @@ class Judge:
         wanted, number = gold.value or Fraction(), answer.value or Fraction()
         pairs = [(wanted, number)]
         if gold.percent != answer.percent:
-            pairs.append((wanted, number / 100) if answer.percent else (wanted / 100, number))
+            # A tolerance is in the gold's unit.
+            pairs.append((wanted, number / 100 if answer.percent else number * 100))
         digits = gold.form + answer.form
         return any(is_near(*pair, tolerance if error is None else error, digits) for pair in pairs)
 
