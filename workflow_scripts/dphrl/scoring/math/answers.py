@@ -127,7 +127,9 @@ def _stated(text: str) -> str | None:
     """The value of the last statement of an answer; None if it is no value, or has more beside it."""
     *_, last = [None, *_STATED.finditer(text)]
     value = _STATEMENT.match(text, last.end()) if last else None
-    return f"{value['value']}\\text{{ {value['unit']}}}" if value and value["unit"] else value and value["value"]
+    if value is None:
+        return None
+    return f"{value['value']}\\text{{ {value['unit']}}}" if value["unit"] else value["value"]
 
 
 def _boxes(response: str) -> str | None:
