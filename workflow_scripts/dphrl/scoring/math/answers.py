@@ -16,11 +16,11 @@ _MOST_BOXES: Final = 16
 _INVISIBLE: Final = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
+# The first character in any case is what `re` finds fast.
+_OPENING: Final = r"[<\[](?i:(?:answer|solution)>|answer\]|\|begin_of_box\|>)"
 # A tag may lack its end: generation often stops at it.
 _TAGGED: Final = re.compile(
-    r"(?:(?:<(?:answer|solution)>|\[ANSWER\]|<\|begin_of_box\|>)\s*+)++"
-    r"(.*?)(?:</(?:answer|solution)>|\[/ANSWER\]|<\|end_of_box\|>|\Z)",
-    re.IGNORECASE | re.DOTALL,
+    rf"{_OPENING}(?:\s*+{_OPENING})*+(.*?)(?:(?i:</(?:answer|solution)>|\[/answer\]|<\|end_of_box\|>)|\Z)", re.DOTALL
 )
 # Words behind `####` are a heading, unless the text ends with them; so are numbered words.
 _MARKED: Final = re.compile(
