@@ -9,26 +9,27 @@ from experiments import DEMO, DIGESTS, NAMES, OVERLAYS, ROOT, digest, experiment
 from dphrl.config import slices
 
 FOLDER = ROOT / "config" / "experiments"
-WORLD = ["world-2", "world-3", "draws"]
+WORLD = [DEMO, *(name for name in NAMES if name.startswith(("world-", "demo-full-", "draws")))]
 OF_LLAMA_SQL = ["alpha-ablation", "eta-ablation", "generator-definition", "llama-sql", "rkl-estimators"]
 MAIN = ["llama-math", "llama-sql", "omnisql-sql", "qwen-math"]
 
 
 @pytest.mark.parametrize("name", WORLD)
 def test_the_files_of_the_world_differ_in_what_they_are_named_after(name: str) -> None:
-    demo, config = experiment("demo-full"), experiment(name)
+    whole, config = experiment("demo-full"), experiment(name)
     assert config.toy
-    assert demo.toy
+    assert whole.toy
     of_another = {"seed"} if name in ("world-2", "world-3") else {"questions", "train_strata", "test_strata"}
-    assert config.toy.model_dump(exclude=of_another) == demo.toy.model_dump(exclude=of_another)
-    assert config.policy.base == (None if name in ("world-2", "world-3") else demo.policy.base)
-    assert (config.scoring.sql, config.prompts, config.partition) == (demo.scoring.sql, demo.prompts, demo.partition)
-    assert config.sampling.presample == demo.sampling.presample
-    number = {"seeds", "segment_steps", "eval_every", *(["draws"] if name == "draws" else [])}
-    assert config.train.model_dump(exclude=number) == demo.train.model_dump(exclude=number)
+    assert config.toy.model_dump(exclude=of_another) == whole.toy.model_dump(exclude=of_another)
+    assert config.policy.base == (None if name in ("world-2", "world-3") else whole.policy.base)
+    assert (config.scoring.sql, config.prompts, config.partition) == (whole.scoring.sql, whole.prompts, whole.partition)
+    assert config.sampling.presample == whole.sampling.presample
+    own_keys = {"draws"} if name == "draws" else {"lr", "steps", "probe"} if name == DEMO else set[str]()
+    number = {"seeds", "segment_steps", "eval_every"} | own_keys
+    assert config.train.model_dump(exclude=number) == whole.train.model_dump(exclude=number)
     # A method that two files have is the same in both, but for the number of its trainings.
-    for method in config.methods.keys() & demo.methods.keys():
-        own, other = (file.methods[method].model_dump(exclude={"seeds"}) for file in (config, demo))
+    for method in config.methods.keys() & whole.methods.keys():
+        own, other = (file.methods[method].model_dump(exclude={"seeds"}) for file in (config, whole))
         assert own == other
 
 

@@ -51,7 +51,7 @@ EDITS: list[tuple[dict[str, Any], set[str]]] = [
     ({"train__eps_low": 0.2, "train__dual_clip": 3}, set()),  # defaults that are written out
     ({"train__lr": 1e-3}, {"train *"}),
     ({"methods__dph_f__eta": 0.5}, {"train dph_f"}),
-    ({"methods__dph_f__steps": 32, "methods__another": {"divergence": "js"}}, set()),
+    ({"methods__dph_f__steps": 144, "methods__another": {"divergence": "js"}}, set()),
     ({"hardware": {"ranks": 2, "zero_stage": 3, "token_budget": 4096, "kv_cache_gib": 2}}, set()),
     ({"partition__pef_min_correct": 5}, {"candidates"}),
     ({"partition__on_reject": "discard"}, {"partition"}),
