@@ -38,15 +38,13 @@ KEPT = {"A from 70 %": 0.7, "A from 90 %": 0.9}
 FIGURE = Path(__file__).parents[2] / "docs/images/arena.svg"
 # Mixtures are compared with mixtures. GRPO is the rival of every other arm.
 LIKE_WITH_LIKE = {"dph_f-mixed": "grpo-mixed"}
-# Of stage 2, by family: the number, and the contrasts that Holm's correction is over (docs/decisions/arena-stage-2.md).
+# Of stage 2, by family: the number, the arms that Holm's correction is over, and their rival
+# (docs/decisions/arena-stage-2.md).
 REHEARSE = ("right", "boundary", "replay")
 FAMILIES = {
-    "first": ("A from 70 %", [(arm, "grpo") for arm in REHEARSE]),
-    "clip": ("A from 70 %", [(arm, "clip_higher") for arm in REHEARSE]),
-    "second": (
-        "A from 90 %",
-        [*((arm, "grpo") for arm in ("alpha_dpg", "maxrl", "pkpo")), ("dph_f-mixed", "grpo-mixed")],
-    ),
+    "first": ("A from 70 %", REHEARSE, "grpo"),
+    "clip": ("A from 70 %", REHEARSE, "clip_higher"),
+    "second": ("A from 90 %", ("alpha_dpg", "maxrl", "pkpo", "dph_f-mixed"), "grpo"),
 }
 
 
@@ -87,7 +85,7 @@ def of_run(run: Path) -> Iterator[pl.DataFrame]:
         )  # fmt: skip
 
 
-def study_of(counts: pl.DataFrame, kept: float = 0.7) -> Study:
+def study_of(counts: pl.DataFrame, kept: float = KEPT["A from 70 %"]) -> Study:
     """The counts of a run as the package's study, with A from the share `kept` on."""
     evaluations = counts.select(
         "method", "seed", "step", "level", prompt_id=pl.col("question").cast(pl.String).str.zfill(5),
@@ -140,14 +138,15 @@ def contrasts(by_name: Mapping[str, Measure]) -> None:
 def families(by_name: Mapping[str, Measure]) -> None:
     """The registered contrasts of stage 2, each family with Holm's correction, without and with split draws."""
     lines = []
-    for family, (number, pairs) in FAMILIES.items():
+    for family, (number, compared, rival) in FAMILIES.items():
+        pairs = [(arm, LIKE_WITH_LIKE.get(arm, rival)) for arm in compared]
         for draws in ("", SPLIT):
             tests = [by_name[number + draws].less(*pair) for pair in pairs]
             corrected = holm([estimate.p for estimate, _ in tests])
-            for (method, rival), (estimate, permuted), p in zip(pairs, tests, corrected, strict=True):
+            for (arm, against), (estimate, permuted), p in zip(pairs, tests, corrected, strict=True):
                 verdict = "supported" if p <= 0.05 and estimate.value > 0 else "not supported"
                 cells = [shown(estimate), shown_p(estimate.p), shown_p(p), shown_p(permuted), verdict]
-                lines.append([family, number + draws, f"{label(method)} less {label(rival)}", *cells])
+                lines.append([family, number + draws, f"{label(arm)} less {label(against)}", *cells])
     head = ["family", "", "contrast", "difference [95 %]", "p", "corrected p", "permutation p", ""]
     table(head, lines, "lll" + "r" * 4 + "l")
 
