@@ -125,7 +125,7 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     order = datasets_in_order(rows, datasets)
     title = "The frontier: coverage against mean accuracy"
     chart = theme.faceted(panel, rows, "dataset", title, 3, order, _PATHS)
-    # Each set has a base of its own.
+    # The base differs between the sets.
     return chart.resolve_scale(x="independent", y="independent")
 
 

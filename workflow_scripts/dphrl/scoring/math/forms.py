@@ -67,7 +67,7 @@ _CHOICE_AND_VALUE: Final = (
 _COMMAND: Final = re.compile(r"\\[A-Za-z]+")
 _WORD: Final = re.compile("[A-Za-z]+")
 _GREEK: Final = "alpha|beta|gamma|delta|theta|lambda|sigma|omega"
-# What LaTeX takes for an argument without braces.
+# An argument without braces: a digit, a letter, or a Greek letter.
 _SINGLE: Final = rf"([0-9]|(?<![A-Za-z])[A-Za-z]|\\(?:pi|{_GREEK})(?![A-Za-z]))"
 _IN_PARENTHESES: Final = r"\s*\(((?:[^()]++|\([^()]*+\))++)\)"
 # `\\text{The answer is }5`: the words become the name of the value.
