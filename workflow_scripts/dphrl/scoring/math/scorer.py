@@ -174,7 +174,7 @@ def _gold(index: int, truth: Mapping[str, Any]) -> _Gold:
             f"ground truth {index}: expected a finite number under tolerance, found {tolerance!r}"
         ) from None
     written = list(map(gold_answer, texts))
-    unit = clean(str(truth.get("unit") or ""))
+    unit = truth.get("unit") and clean(str(truth["unit"]))
     text = clean(", ".join(written))
     if unit:
         unit = f"\\text{{ {unit}}}" if _WORDS.fullmatch(unit) else unit
