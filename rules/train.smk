@@ -3,7 +3,11 @@ PROBED = PRESAMPLES if CONFIG.train.probe.prompts else []
 # The questions that each method needs. They are no param of the partition: the cache between runs would compare them
 # for the stored responses, which runs with other methods share.
 NEEDS = {
-    name: dict(rehearses=method.rehearse if method.rehearses else None, explores=method.rollout_on == "exp")
+    name: dict(
+        rehearses=method.rehearse if method.rehearses else None,
+        explores=method.rollout_on == "exp",
+        prompts=CONFIG.train.prompts_per_step,
+    )
     for name, method in CONFIG.methods.items()
 }
 

@@ -27,7 +27,7 @@ from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.folder import check_folder
 from dphrl.store.parquet import write_table
 from dphrl.store.stage import library_version
-from dphrl.training.job import SegmentJob, _online_prompts, train_segment
+from dphrl.training.job import SegmentJob, train_segment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,6 +82,13 @@ def test_a_method_without_questions_stops_with_the_reason(
 ) -> None:
     with pytest.raises(NothingToTrainError, match=message):
         require_questions(divided(right), "dph_f", rehearses=rehearses, explores=True)
+
+
+def test_an_epoch_must_fill_a_step() -> None:
+    partition = divided({"a": 5, "b": 3, "c": 8})
+    require_questions(partition, "grpo", rehearses=None, explores=False, prompts=3)
+    with pytest.raises(NothingToTrainError, match=r"prompts_per_step is 3, more than its 2 questions\. Lower it"):
+        require_questions(partition, "dph_f", rehearses="pef", explores=True, prompts=3)
 
 
 def test_nothing_is_trained_where_all_questions_are_dropped() -> None:
@@ -225,31 +232,15 @@ def test_a_run_of_another_version_is_refused_in_a_sentence(tmp_path: Path, capsy
     assert "a run of version 0.4.1, which only that version reads" in capsys.readouterr().err
 
 
-def segment_job(folder: Path, method: dict[str, Any], **train: Any) -> SegmentJob:
-    """A segment of a training on three questions, of which none is near-perfect."""
-    prompts = [(name, "math", "[]", [1], False, "s.jsonl", index, None) for index, name in enumerate("abc")]
-    divided = [(name, 8, 2, "exp", "below threshold", None) for name in "abc"]
-    tables = {"prompts": prompts, "partition": divided, "gold": gold("abc").rows()}
-    paths = {name: folder / f"{name}.parquet" for name in tables}
-    for name, rows in tables.items():
-        SCHEMAS[name].frame(rows).write_parquet(paths[name])
-    blocks: dict[str, Any] = {"method": method, "train": {"mini_batches": 1, **train}, "engine": {}, "hardware": {}}
-    steps = {"seed": 1, "first": 1, "last": 1, "task": "math", "scorer": {}, "thoughts": {}}
-    files = {name: str(path) for name, path in paths.items()} | dict.fromkeys(("policy", "policy_out", "state_out"), "")
-    return SegmentJob(**blocks, **steps, **files, training="mine-dph_f-s1", needs={}, label="")
-
-
-def test_more_prompts_per_step_than_questions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="prompts_per_step is 64, but D_exp, which mine-dph_f-s1 trains on, has 3"):
-        _online_prompts(segment_job(tmp_path, {"rollout_on": "exp"}, prompts_per_step=64))
-    assert len(_online_prompts(segment_job(tmp_path, {"rollout_on": "all"}, prompts_per_step=3))) == 3
-
-
 def test_a_run_with_a_method_that_rehearses_an_empty_d_pef_stops_before_a_model_is_loaded(tmp_path: Path) -> None:
+    partition = tmp_path / "partition.parquet"
+    divided({"a": 2, "b": 2}).sink_parquet(partition)
     needs = {"grpo": {"rehearses": None, "explores": False}, "dph_f": {"rehearses": "pef", "explores": True}}
-    job = segment_job(tmp_path, {"rollout_on": "all"})
+    blocks: dict[str, Any] = {"method": {"rollout_on": "all"}, "train": {}, "engine": {}, "hardware": {}}
+    settings = {"seed": 1, "first": 1, "last": 1, "task": "math", "scorer": {}, "thoughts": {}, "needs": needs}
+    texts = dict.fromkeys(("prompts", "gold", "policy", "policy_out", "state_out", "training", "label"), "")
     with pytest.raises(NothingToTrainError, match=r"dph_f cannot start\. D_pef is empty"):
-        train_segment(job.model_copy(update={"needs": needs}))
+        train_segment(SegmentJob(**blocks, **settings, **texts, partition=str(partition)))
 
 
 def test_ctrl_c_ends_a_command_with_one_line(tmp_path: Path) -> None:

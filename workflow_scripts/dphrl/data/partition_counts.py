@@ -75,24 +75,29 @@ def require_answers(verdicts: pl.LazyFrame) -> None:
         )
 
 
-def require_questions(partition: pl.LazyFrame, training: str, *, rehearses: Rehearsed | None, explores: bool) -> None:
-    """Raise `NothingToTrainError` if a training has no question.
+def require_questions(
+    partition: pl.LazyFrame, training: str, *, rehearses: Rehearsed | None, explores: bool, prompts: int = 1
+) -> None:
+    """Raise `NothingToTrainError` if a training has too few questions.
 
     Args:
         training: its name or its method, for the message.
         rehearses: the questions whose stored responses it needs; None for a method without rehearsal.
         explores: whether its rollouts are on D_exp alone; else they are on both.
+        prompts: how many a step draws; an epoch must fill a step.
     """
-    subsets = _subsets(partition)
-    prompts = subsets & ({"exp"} if explores else {"pef", "exp"})
+    drawn = partition.filter(pl.col("subset").is_in(["exp"] if explores else ["exp", "pef"]))
+    number: int = drawn.select(pl.len()).collect().item()
     stored = rehearses is None or partition.select((stored_rows(rehearses, 1) > 0).any()).collect().item()
-    if prompts and stored:
+    if number >= prompts and stored:
         return
-    without = "Or remove the method from `methods`"
     lacking = shortage(partition)
-    if prompts and rehearses != "pef":
+    if number and stored:
+        lacking = f"train.prompts_per_step is {prompts}, more than its {number} questions. Lower it, or add some"
+    elif number and rehearses != "pef":
         counts = thresholds(partition) or "none has one"
         lacking = f"No question is one of rehearse: {rehearses}. Questions by right pre-samples: {counts}"
+    without = "Or remove the method from `methods`"
     raise NothingToTrainError(f"{sizes(partition)}: {training} cannot start. {lacking}. {without}. {_ANYHOW}")
 
 

@@ -129,7 +129,7 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
 
     Raises:
         RankError: a rank failed or was killed; nothing was put in place, so the segment can be run again.
-        NothingToTrainError: a method in `needs` has no question to roll out or to rehearse.
+        NothingToTrainError: a method in `needs` has too few questions to roll out or to rehearse.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
     if ends(_metrics(job), job.train.stop.coverage_below):
@@ -208,10 +208,7 @@ def _metrics(job: SegmentJob) -> list[tuple[int, str, float]]:
 
 
 def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
-    """The prompts that the method rolls out, in key order: D_exp, or all that were not dropped.
-
-    Raises `ValueError` if they are fewer than a step draws.
-    """
+    """The prompts that the method rolls out, in key order: D_exp, or all that were not dropped."""
     partition, prompts, gold = _tables(job)
     rows = (
         partition.filter(pl.col("subset").is_in(["exp"] if job.method.rollout_on == "exp" else ["exp", "pef"]))
@@ -221,12 +218,6 @@ def _online_prompts(job: SegmentJob) -> list[OnlinePrompt]:
         .select("prompt_id", "prompt_token_ids", "thought_open", "ground_truth", "c", "n")
         .collect()
     )
-    wanted, drawn_from = job.train.prompts_per_step, "D_exp" if job.method.rollout_on == "exp" else "D_pef and D_exp"
-    if rows.height < wanted:
-        raise ValueError(
-            f"train.prompts_per_step is {wanted}, but {drawn_from}, which {job.training} trains on, has {rows.height} "
-            f"questions, and an epoch must fill a step: set it to at most {rows.height}, or add questions"
-        )
     return [
         OnlinePrompt(key, tokens, opened, json.loads(truth), right, n)
         for key, tokens, opened, truth, right, n in rows.iter_rows()
