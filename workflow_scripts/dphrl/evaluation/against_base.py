@@ -1,4 +1,4 @@
-"""A policy against the base: questions kept, lost and gained.
+"""A policy against the base: questions kept, lost and gained, and where a loss sits.
 
 A prompt is solved with the probability that k samples hold a right one, without bias from all n (`pass_at_k`). The
 draws of the base and of a policy are independent, so that the chance that both solve a prompt is the product
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from dphrl.evaluation.estimator import pass_at_k, right_among
 from dphrl.evaluation.interval import Floats
-from dphrl.evaluation.names import BASE, BASE_ITSELF
+from dphrl.evaluation.names import BASE, BASE_ITSELF, STRATA
 from dphrl.evaluation.study import Policy, PolicyKey, Study
 from dphrl.store.catalogue import SCHEMAS
 
@@ -40,8 +41,18 @@ def keep_explore(study: Study) -> pl.DataFrame:
     """
     rows: list[tuple[object, ...]] = []
     for solved in solved_by_k(study, sorted(study.config.k)):
-        if solved:
-            rows += _rates(solved)
+        if not solved:
+            continue
+        first = next(iter(solved.values()))
+        base, both, gained = (
+            np.stack([getattr(part, name) for part in solved.values()], axis=1) for name in ("base", "both", "gained")
+        )
+        lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
+        above = np.hstack([both, gained, gained])
+        below = np.hstack([both + lost, gained + neither, both + gained])
+        intervals = np.stack(first.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
+        numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
+        rows += ((*first.key, *row) for row in zip(solved, *intervals, *numbers, strict=True))
     return SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
 
 
@@ -77,15 +88,27 @@ def solved_by_k(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
         yield {k: Solved(key, policy, *arrays) for k, *arrays in parts}
 
 
-def _rates(solved: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
-    """The rows of a policy, one for each k."""
-    first = next(iter(solved.values()))
-    base, both, gained = (
-        np.stack([getattr(part, name) for part in solved.values()], axis=1) for name in ("base", "both", "gained")
-    )
-    lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
-    above = np.hstack([both, gained, gained])
-    below = np.hstack([both + lost, gained + neither, both + gained])
-    ends = np.stack(first.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
-    numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
-    return ((*first.key, *row) for row in zip(solved, *ends, *numbers, strict=True))
+def strata(base: Policy, k: int) -> Mapping[str, tuple[Floats, Floats]]:
+    """Questions by how often the base solves them, and pass@k of another draw of the base.
+
+    Questions chosen by the samples that also measure the base show a loss where there is none: those that it solved by
+    luck are solved less often by any draw after it. So one half of the base's samples decides the stratum of a
+    question, and the other half is the base's pass@k. All ways to divide the samples count alike. That is exact from n
+    and c, and nothing is sampled again: of c right samples, a are in the first half with the hypergeometric chance.
+
+    Args:
+        k: at most half of the samples of each question.
+
+    Returns:
+        Of each stratum (questions,): the chance to be in it, and to be in it and solved by k samples of the other half.
+    """
+    sizes, right, place = base.pairs
+    chances = np.zeros((2, len(STRATA), len(sizes)))
+    for pair, (n, c) in enumerate(zip(sizes.tolist(), right.tolist(), strict=True)):
+        half = n // 2
+        first = np.arange(max(0, c - (n - half)), min(c, half) + 1)
+        chance = right_among(n, half)[c, first]
+        stratum = np.sum([first > 0, 8 * first > half, 2 * first > half], axis=0)
+        solved = chance * pass_at_k(n - half, c - first, k)
+        chances[:, :, pair] = [np.bincount(stratum, weights, len(STRATA)) for weights in (chance, solved)]
+    return {name: (inside[place], solved[place]) for name, inside, solved in zip(STRATA, *chances, strict=True)}
