@@ -17,7 +17,6 @@ from dphrl.scoring.workers.messages import Message, verdict_reply
 from dphrl.scoring.workers.process import WorkerLost, WorkerProcess
 
 _MAX_KILLS: Final = 5
-_MIN_MEMORY_MIB: Final = 256
 _STOPPED: Final = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
 _TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
@@ -61,8 +60,6 @@ class Pool:
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers={workers}: expected at least 1")
-        if memory_mib < _MIN_MEMORY_MIB:
-            raise ValueError(f"memory_mib={memory_mib}: a worker needs at least {_MIN_MEMORY_MIB} to start")
         self._first = {"kind": kind, "options": options, "memory_mib": memory_mib, "cpu_s": deadline_s}
         self._deadline_s, self._alone_s = deadline_s, alone_s
         self._slots: list[WorkerProcess | None] = [None] * workers
