@@ -249,11 +249,6 @@ def test_two_texts_are_joined() -> None:
     ]
 
 
-def test_an_unknown_field_name_is_an_error() -> None:
-    with pytest.raises(ValueError, match="fields: unknown querry: expected some of prompt, messages, question"):
-        prepare([sql("a")], "sql", "s", encode, 9, fields={"querry": "q"})
-
-
 def asked(row: dict[str, Any], task: str, instruction: str | None = None) -> list[tuple[str, str]]:
     [messages] = prepare([row], task, "s", None, 1, instruction=instruction).prompts["messages"]
     return [(message["role"], message["content"]) for message in json.loads(messages)]
