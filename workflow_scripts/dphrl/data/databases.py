@@ -68,24 +68,20 @@ def database_path(folder: str | Path, db_id: str) -> Path:
     # Unlike Path.is_file this is False, not an error, for a name that is too long for the file system.
     if not os.path.isfile(path):
         raise FileNotFoundError(f"database {db_id!r}: {path} is missing")
-    _check_complete(path)
-    return path
-
-
-def _check_complete(path: Path) -> None:
-    # SQLite writes them next to the file, not next to a link to it.
-    name = os.path.realpath(path)
-    for other, first in ((f"{name}-wal", b""), (f"{name}-journal", _HOT_JOURNAL)):
+    # SQLite writes these next to the file, not next to a link to it.
+    real = os.path.realpath(path)
+    for other, first in ((f"{real}-wal", b""), (f"{real}-journal", _HOT_JOURNAL)):
         head = b""
         if os.path.isfile(other):
             with open(other, "rb") as file:
                 head = file.read(len(_HOT_JOURNAL))
         if head and head.startswith(first):
             raise PendingChangesError(
-                f"{other} has changes that {name} does not have yet: it would be read without them. End the program "
-                f"that writes the database, then run: sqlite3 {shlex.quote(name)} "
+                f"{other} has changes that {real} does not have yet: it would be read without them. End the program "
+                f"that writes the database, then run: sqlite3 {shlex.quote(real)} "
                 "'SELECT count(*) FROM sqlite_master; PRAGMA wal_checkpoint(TRUNCATE)'"
             )
+    return path
 
 
 @functools.cache
@@ -106,7 +102,15 @@ def schema_text(path: Path) -> str:
             names = connection.execute(
                 "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
             ).fetchall()
-            columns = {name: _columns(connection, name) for (name,) in names}
+            columns: dict[str, _Columns] = {}
+            for (name,) in names:
+                described = connection.execute(
+                    "SELECT name, type, pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1", (name,)
+                )
+                columns[name] = {
+                    column: _Column(declared, position, hidden != _VIRTUAL)
+                    for column, declared, position, hidden in described
+                }
             return "\n\n".join(_create_table(connection, name, columns) for name in columns)
     except sqlite3.Error as error:
         raise ValueError(f"{path}: expected a readable SQLite database: {error}") from None
@@ -121,11 +125,6 @@ class _Column(NamedTuple):
 
 
 _Columns = dict[str, _Column]
-
-
-def _columns(connection: sqlite3.Connection, table: str) -> _Columns:
-    rows = connection.execute("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1", (table,))
-    return {name: _Column(declared, position, hidden != _VIRTUAL) for name, declared, position, hidden in rows}
 
 
 def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str, _Columns]) -> str:

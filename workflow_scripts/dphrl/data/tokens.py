@@ -158,17 +158,17 @@ def _rendered(
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
     """Raise _TimeUpError in the block after this CPU time, which does not pass while the process is suspended."""
-    previous = signal.signal(signal.SIGPROF, _raise_time_up)
+
+    def stop(_signal: int, _frame: object) -> None:
+        raise _TimeUpError
+
+    previous = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, previous)
-
-
-def _raise_time_up(_signal: int, _frame: object) -> None:
-    raise _TimeUpError
 
 
 def end_token(tokenizer: "PreTrainedTokenizerBase", policy: Path, template: str) -> int | None:
