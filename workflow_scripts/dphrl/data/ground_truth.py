@@ -6,8 +6,8 @@ from collections import ChainMap
 from typing import Any, Final, get_args
 
 from dphrl.config.scorers import Comparison
+from dphrl.data.answer_text import last_boxed, split_at_commas
 from dphrl.data.fields import Fields, MalformedError, Row, json_text, show, text
-from dphrl.data.latex import last_boxed, split_at_commas
 
 # Below 1e198, so that it fits into a float.
 _TOLERANCE: Final = re.compile(r"\d{0,99}\.?\d{1,99}(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)

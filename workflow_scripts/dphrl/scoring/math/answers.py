@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from dphrl.data.latex import last_boxed
+from dphrl.data.answer_text import last_boxed
 from dphrl.scoring.math.forms import DEGREE, PLAIN_NUMBER, usual
 from dphrl.scoring.math.units import BASED, CURRENCY
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, TypeVar
 
-from dphrl.data.latex import split_at_commas
+from dphrl.data.answer_text import split_at_commas
 from dphrl.scoring.math.answers import normal_form, number
 from dphrl.scoring.math.forms import PLAIN_NUMBER
 from dphrl.scoring.math.relations import Sides, decimals, sides, symbols
