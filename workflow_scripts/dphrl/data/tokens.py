@@ -84,32 +84,21 @@ def encoder(
     if tokenizer.chat_template is None:
         raise ValueError(f"{policy}: its tokenizer has no chat template; set prompts.template to plain or add one")
 
-    takes_system = _takes_system(tokenizer, policy, limit_s)
+    # Templates of Gemma refuse a system message, others leave it out.
+    probe = [{"role": "system", "content": "A system message."}, {"role": "user", "content": "A question."}]
+    try:
+        takes_system = probe[0]["content"] in _rendered(tokenizer, policy, probe, limit_s, generate=True)
+    except TemplateError:
+        takes_system = False
 
     def render(messages: list[dict[str, str]]) -> Rendered:
-        asked = messages if takes_system else _in_user_message(messages)
-        text = _rendered(tokenizer, policy, asked, limit_s, generate=True)
+        if not takes_system and [message["role"] for message in messages[:2]] == ["system", "user"]:
+            system, user, *rest = messages
+            messages = [{"role": "user", "content": f"{system['content']}\n\n{user['content']}"}, *rest]
+        text = _rendered(tokenizer, policy, messages, limit_s, generate=True)
         return Rendered(text, list(tokenizer(text, add_special_tokens=False)["input_ids"]))
 
     return render
-
-
-def _takes_system(tokenizer: "PreTrainedTokenizerBase", policy: Path, limit_s: float) -> bool:
-    """Whether the chat template renders a system message: Gemma's refuse it, others leave it out."""
-    system = "A system message."
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": "A question."}]
-    try:
-        return system in _rendered(tokenizer, policy, messages, limit_s, generate=True)
-    except TemplateError:
-        return False
-
-
-def _in_user_message(messages: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The messages with a system message at the start of the user's first message."""
-    if messages[0]["role"] != "system" or len(messages) == 1 or messages[1]["role"] != "user":
-        return messages
-    system, user, *rest = messages
-    return [{"role": "user", "content": f"{system['content']}\n\n{user['content']}"}, *rest]
 
 
 def end_of_turn(tokenizer: "PreTrainedTokenizerBase", policy: Path) -> int | None:
