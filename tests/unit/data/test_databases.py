@@ -22,15 +22,15 @@ SHOP = """
     );
     create index by_name on customer ("full name");
     create view everything as select * from sale;
-    insert into customer values (1, 'Zoë', 7, x'00ff', ''), (2, 'Ann', 7, x'01', null), (3, 'It''s', 8, 'text', 2.5);
-    insert into customer values (4, cast(x'41ff42' as text), null, 3, 'a
+    insert into customer values (1, 'Zoë', 7, x'00ff', ''), (2, cast(x'41ff42' as text), 7, x'01', null);
+    insert into customer values (3, 'It''s', 8, 'text', 2.5), (4, null, null, 3, 'a
 b');
     insert into "odd`table" values (0.5, '0123456789012345678901234567890123456789-', 3);
 """
 SCHEMA = """\
 CREATE TABLE customer (
     id INTEGER, -- example: [1, 2]
-    `full name` varchar(80), -- example: ['Zoë', 'Ann']
+    `full name` varchar(80), -- example: ['Zoë', 'AB']
     `Order` INT, -- example: [7, 8]
     picture BLOB, -- example: ['text', 3]
     note, -- example: [2.5, 'a\\nb']
@@ -71,13 +71,8 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_schema_has_types_examples_and_keys(databases: Path) -> None:
+def test_a_schema_has_types_examples_and_keys_without_bytes_that_are_no_text(databases: Path) -> None:
     assert schema_text(databases / "shop" / "shop.sqlite").lower() == SCHEMA.lower()
-
-
-def test_bytes_that_are_no_text_are_left_out(tmp_path: Path) -> None:
-    path = write(tmp_path / "d" / "d.sqlite", "create table t (a text); insert into t values (cast(x'41ff42' as text))")
-    assert "-- example: ['AB']" in schema_text(path)
 
 
 def test_reading_a_schema_writes_nothing_and_happens_once(tmp_path: Path) -> None:
@@ -131,11 +126,6 @@ def test_changes_that_are_not_in_the_file_are_named(tmp_path: Path, name: str, p
     assert database_path(tmp_path, "copy") == copy
 
 
-def test_an_unreadable_database_is_named(databases: Path) -> None:
-    with pytest.raises(ValueError, match=r"broken.sqlite: expected a readable SQLite database"):
-        schema_text(databases / "broken" / "broken.sqlite")
-
-
 @pytest.mark.parametrize("db_id", ["shop", "shop.sqlite", "shop/shop.sqlite"])
 def test_a_database_is_in_the_folder_of_its_name(databases: Path, db_id: str) -> None:
     assert database_path(databases, db_id) == databases / "shop" / "shop.sqlite"
@@ -162,18 +152,13 @@ def messages(row: dict[str, Any], databases: Path | None, instruction: str | Non
 
 
 def test_a_bare_question_gets_the_schema_and_its_evidence(databases: Path) -> None:
-    row = {"question": "How many?", "evidence": "many = count", "db_id": "shop", "SQL": "SELECT 1"}
+    row = {"question": "How many {x}?", "evidence": "many = count", "db_id": "shop", "SQL": "SELECT 1"}
     [message] = messages(row, databases)
     schema = schema_text(databases / "shop" / "shop.sqlite")
     assert f"\nDatabase Schema:\n{schema}\nThis schema describes " in message["content"]
-    assert "\nQuestion:\nmany = count\nHow many?\n\nInstructions:\n" in message["content"]
+    assert "\nQuestion:\nmany = count\nHow many {x}?\n\nInstructions:\n" in message["content"]
     assert messages({**row, "evidence": " "}, databases) == messages({**row, "evidence": None}, databases)
     assert messages(row, databases, "i") == [{"role": "system", "content": "i"}, message]
-
-
-def test_a_question_with_braces_is_no_format_string(databases: Path) -> None:
-    [message] = messages({"question": "{schema} {x}", "db_id": "shop", "query": "SELECT 1"}, databases)
-    assert "\nQuestion:\n{schema} {x}\n" in message["content"]
 
 
 def test_a_given_prompt_is_taken_as_it_is(databases: Path) -> None:

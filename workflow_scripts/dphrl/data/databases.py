@@ -94,26 +94,23 @@ def schema_text(path: Path) -> str:
     foreign keys follow. The file is opened read-only, and read once per process.
 
     Raises:
-        ValueError: the file is not a readable SQLite database.
+        sqlite3.Error: the file is not a readable SQLite database.
     """
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-            connection.text_factory = lambda data: data.decode("utf-8", "ignore")
-            names = connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-            ).fetchall()
-            columns: dict[str, _Columns] = {}
-            for (name,) in names:
-                described = connection.execute(
-                    "SELECT name, type, pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1", (name,)
-                )
-                columns[name] = {
-                    column: _Column(declared, position, hidden != _VIRTUAL)
-                    for column, declared, position, hidden in described
-                }
-            return "\n\n".join(_create_table(connection, name, columns) for name in columns)
-    except sqlite3.Error as error:
-        raise ValueError(f"{path}: expected a readable SQLite database: {error}") from None
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        connection.text_factory = lambda data: data.decode("utf-8", "ignore")
+        names = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        ).fetchall()
+        columns: dict[str, _Columns] = {}
+        for (name,) in names:
+            described = connection.execute(
+                "SELECT name, type, pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1", (name,)
+            )
+            columns[name] = {
+                column: _Column(declared, position, hidden != _VIRTUAL)
+                for column, declared, position, hidden in described
+            }
+        return "\n\n".join(_create_table(connection, name, columns) for name in columns)
 
 
 class _Column(NamedTuple):

@@ -1,5 +1,6 @@
 """Prompt messages of a dataset row."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
@@ -148,5 +149,5 @@ def _sql_prompt(row: Row, question: str, fields: Fields, database: Path | None) 
         question = f"{text(name, evidence)}\n{question}"
     try:
         return _SQL_PROMPT.format(schema=schema_text(database), question=question)
-    except ValueError:
+    except sqlite3.Error:
         raise MalformedError(f"db_id: {database.name} is no readable SQLite database") from None
