@@ -16,6 +16,10 @@ from dphrl.data.answer_text import answer_part, last_boxed, split_at_commas
         (r"\boxed {4}", "4"),
         (r"\boxed{1}, and \boxed{2", "1"),
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\boxed{\boxed{3}}", "3"),
+        (r"a stray { and \boxed{4} and }", "4"),
+        (r"\boxed{}", ""),
+        (r"\boxed 8", None),
         (r"\\boxed{5}", "5"),
         (r"x \\ \boxed{6}", "6"),
         ("no box", None),
@@ -47,7 +51,6 @@ def test_commas_inside_of_brackets_do_not_split() -> None:
         # A file of samples does not say that the prompt opened the thought.
         ("6</think>7", False, "7"),
         ("<think>5</think>6</think>7", False, "7"),
-        ("<reasoning>6</reasoning>7", False, "7"),
         ("<|begin_of_thought|>6<|end_of_thought|>7", False, "7"),
         ("I use the <think> tag: 7", False, "I use the <think> tag: 7"),
         ("<think>6", False, None),
