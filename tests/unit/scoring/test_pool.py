@@ -17,13 +17,13 @@ from random import Random
 
 import pytest
 from meanwhile import meanwhile
+from published import SPIDER, needs_data
 
 import dphrl
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.verdict import InfrastructureError
 from dphrl.scoring.workers.pool import Pool
 
-SPIDER = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "text2sql" / "spider"
 ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t"
 GOLD = "SELECT 1"
 GROUPS = [(1, "ann", 9, "a"), (2, "bob", 9, "b"), (3, "cat", 7, "a"), (4, "dan", 7, "b"), (5, "eve", None, "c")]
@@ -296,7 +296,7 @@ def test_a_gold_is_examined_under_its_own_comparison(scorer: SqlScorer) -> None:
     assert audited == [AMBIGUOUS, ("correct", None)]
 
 
-@pytest.mark.skipif(not SPIDER.is_dir(), reason=f"no Spider data at {SPIDER}: set DPHRL_TEST_DATA")
+@needs_data
 def test_the_audit_of_the_spider_golds() -> None:
     rows = json.loads((SPIDER / "dev.json").read_text())
     with SqlScorer(SPIDER / "database", answer="bare", workers=2) as scorer:
