@@ -127,7 +127,14 @@ _Columns = dict[str, _Column]
 def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str, _Columns]) -> str:
     lines = []
     for name, column in columns[table].items():
-        examples = _examples(connection, table, name) if column.stored else []
+        examples: list[Any] = []
+        if column.stored:
+            # NOT INDEXED: an index would give the values in an order that depends on SQLite's choice of it.
+            first = f"SELECT {_quoted(name)} AS value FROM {_quoted(table)} NOT INDEXED LIMIT {_SCANNED}"
+            values = connection.execute(
+                f"SELECT DISTINCT value FROM ({first}) WHERE value <> '' AND typeof(value) <> 'blob' LIMIT {_EXAMPLES}"
+            )
+            examples = [value[:_LONGEST] if isinstance(value, str) else value for (value,) in values]
         lines.append((f"{_name(name)} {column.declared}".rstrip(), f" -- example: {examples}" if examples else ""))
     key = _primary_key(columns[table])
     constraints = [f"PRIMARY KEY ({_names(key)})"] if key else []
@@ -136,16 +143,6 @@ def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str,
     commas = [","] * (len(lines) - 1) + [""]
     body = "\n".join(f"    {text}{comma}{comment}" for (text, comment), comma in zip(lines, commas, strict=True))
     return f"CREATE TABLE {_name(table)} (\n{body}\n);"
-
-
-def _examples(connection: sqlite3.Connection, table: str, column: str) -> list[Any]:
-    # NOT INDEXED: an index would give the values in an order that depends on SQLite's choice of it.
-    value = _quoted(column)
-    first = f"SELECT {value} AS value FROM {_quoted(table)} NOT INDEXED LIMIT {_SCANNED}"
-    rows = connection.execute(
-        f"SELECT DISTINCT value FROM ({first}) WHERE value <> '' AND typeof(value) <> 'blob' LIMIT {_EXAMPLES}"
-    )
-    return [example[:_LONGEST] if isinstance(example, str) else example for (example,) in rows]
 
 
 def _primary_key(columns: _Columns) -> list[str]:

@@ -37,28 +37,21 @@ class _TimeUpError(BaseException):
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     """The tokenizer of a Hugging Face folder; nothing is downloaded and no code in the folder runs."""
     # Imported here: datasets whose samples were recorded are prepared without transformers.
-    if _is_generic(folder):
-        from transformers import PreTrainedTokenizerFast
+    files = [folder / "config.json", folder / "tokenizer_config.json"]
+    if all(map(Path.is_file, files)):
+        # For models of Llama's type AutoTokenizer would load the generic class too, with torch, in five times the time.
+        # For some other types it takes a class of its own, whatever the folder names.
+        model, settings = (json.loads(file.read_text(encoding="utf-8")) for file in files)
+        if model.get("model_type") == "llama" and settings.get("tokenizer_class") in _GENERIC:
+            from transformers import PreTrainedTokenizerFast
 
-        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     from transformers import AutoTokenizer
 
     tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
         folder, local_files_only=True, trust_remote_code=False
     )
     return tokenizer
-
-
-def _is_generic(folder: Path) -> bool:
-    """Whether AutoTokenizer would load the generic class, which is imported without torch, in a fifth of the time.
-
-    So it is for models of Llama's type. For some other types AutoTokenizer takes a class of its own all the same.
-    """
-    files = [folder / "config.json", folder / "tokenizer_config.json"]
-    if not all(map(Path.is_file, files)):
-        return False
-    model, tokenizer = (json.loads(file.read_text(encoding="utf-8")) for file in files)
-    return model.get("model_type") == "llama" and tokenizer.get("tokenizer_class") in _GENERIC
 
 
 def encoder(

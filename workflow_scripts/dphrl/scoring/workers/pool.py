@@ -187,16 +187,14 @@ class Pool:
             f"The task: {str(task)[:500]}"
         )
 
-    def _worker(self, slot: int) -> WorkerProcess:
-        process = self._slots[slot] = self._slots[slot] or self._start(_MAX_KILLS)
-        return process
-
-    def _start(self, retries: int) -> WorkerProcess:
+    def _worker(self, slot: int, retries: int = _MAX_KILLS) -> WorkerProcess:
+        """The worker of a slot, started if it is not running."""
         try:
-            return WorkerProcess(self._first)
+            process = self._slots[slot] = self._slots[slot] or WorkerProcess(self._first)
+            return process
         except (WorkerLost, OSError) as error:
             if retries and isinstance(error, WorkerLost) and error.outside:
-                return self._start(retries - 1)
+                return self._worker(slot, retries - 1)
             raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
 
 
