@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from written_databases import write_database
 
 from dphrl.data.databases import PendingChangesError, database_path, schema_text
 from dphrl.data.prepare import prepare
@@ -54,17 +55,10 @@ CREATE TABLE sale (
 );"""
 
 
-def write(path: Path, script: str) -> Path:
-    path.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(script)
-    return path
-
-
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a folder?#")
-    write(folder / "shop" / "shop.sqlite", SHOP)
+    write_database(folder, "shop", SHOP)
     (folder / "broken").mkdir()
     (folder / "broken" / "broken.sqlite").write_bytes(b"no database" * 100)
     return folder
@@ -75,7 +69,7 @@ def test_a_schema_has_types_examples_and_keys_without_bytes_that_are_no_text(dat
 
 
 def test_reading_a_schema_writes_nothing_and_happens_once(tmp_path: Path) -> None:
-    path = write(tmp_path / "d" / "d.sqlite", "pragma journal_mode = wal; create table t (a int)")
+    path = write_database(tmp_path, "d", "pragma journal_mode = wal; create table t (a int)")
     before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
     schema = schema_text(path)
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
@@ -89,7 +83,7 @@ def test_a_generated_column_is_not_computed(tmp_path: Path) -> None:
         "create table t (a int, z text as (printf('%.*c', 300000000, 'x')) virtual, b text as ('k' || a) stored);"
         "insert into t (a) values (1), (2);"
     )
-    path = write(tmp_path / "d" / "d.sqlite", script)
+    path = write_database(tmp_path, "d", script)
     started = time.process_time()
     schema = schema_text(path)
     assert time.process_time() - started < 0.5
@@ -101,7 +95,7 @@ def test_a_generated_column_is_not_computed(tmp_path: Path) -> None:
 def test_changes_that_are_not_in_the_file_are_named(tmp_path: Path, name: str, pending: bool) -> None:
     """As a program leaves them that is killed while it writes; `idle`: a journal that is kept for the next change."""
     mode = {"wal": "wal", "journal": "delete", "none": "delete", "idle": "persist"}[name]
-    path = write(tmp_path / "source" / "s.sqlite", f"pragma journal_mode = {mode}; create table t (a int)")
+    path = write_database(tmp_path, "s", f"pragma journal_mode = {mode}; create table t (a int)")
     writer = sqlite3.connect(path, isolation_level=None)
     for statement in (f"pragma journal_mode = {mode}", "pragma cache_size = 1", "begin", "insert into t values (1)"):
         writer.execute(statement)

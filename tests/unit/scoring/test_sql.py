@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written_databases import write_database
 
 from dphrl.config.blocks.data import ScoringConfig, SqlScoringConfig
 from dphrl.config.scorers import SqlRepair
@@ -35,17 +36,14 @@ tables = st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), m
 
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("databases")
-    (folder / "shop").mkdir()
-    with sqlite3.connect(folder / "shop" / "shop.sqlite") as connection:
-        connection.executescript(
-            "create table product(id integer, name text, price integer);"
-            "insert into product values (1,'pen',3),(2,'cup',8),(3,'hat',8),(4,null,5);"
-            "insert into product values (5, cast(x'41ff42' as text), 1);"
-            "create view dear as select name from product where price > 5; create view fixed as select 1 as one;"
-            'create table "Été 7"(a integer primary key autoincrement);'
-        )
-    return folder
+    script = (
+        "create table product(id integer, name text, price integer);"
+        "insert into product values (1,'pen',3),(2,'cup',8),(3,'hat',8),(4,null,5);"
+        "insert into product values (5, cast(x'41ff42' as text), 1);"
+        "create view dear as select name from product where price > 5; create view fixed as select 1 as one;"
+        'create table "Été 7"(a integer primary key autoincrement);'
+    )
+    return write_database(tmp_path_factory.mktemp("databases"), "shop", script).parents[1]
 
 
 @pytest.fixture(scope="module")
