@@ -57,7 +57,6 @@ def test_commas_inside_of_brackets_do_not_split() -> None:
         (" \n<thinking>6", False, None),
         ("<think>5</think>\n<think>6", False, None),
         ("6", True, None),
-        ("", True, None),
     ],
 )
 def test_the_answer_follows_the_last_end_of_a_thought(response: str, opened: bool, answer: str | None) -> None:
