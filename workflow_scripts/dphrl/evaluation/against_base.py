@@ -5,8 +5,7 @@ draws of the base and of a policy are independent, so that the chance that both 
 (arXiv 2509.07430, section 6). A dataset without one evaluation of the base is a `ValueError`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -14,19 +13,8 @@ import polars as pl
 from dphrl.evaluation.estimator import pass_at_k, right_among
 from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.names import BASE, BASE_ITSELF, STRATA
-from dphrl.evaluation.study import Policy, PolicyKey, Study
+from dphrl.evaluation.study import Policy, Study
 from dphrl.store.catalogue import SCHEMAS
-
-
-@dataclass(frozen=True)
-class Solved:
-    """The chances that the base (`base`), both and only the policy (`gained`) solve each prompt; (prompts,) float64."""
-
-    key: PolicyKey
-    policy: Policy
-    base: Floats
-    both: Floats
-    gained: Floats
 
 
 def keep_explore(study: Study) -> pl.DataFrame:
@@ -37,22 +25,25 @@ def keep_explore(study: Study) -> pl.DataFrame:
     lost), explore = gained / (gained + neither). ndr = gained / (kept + gained), the net discovery rate of
     arXiv 2507.14843. A rate over no prompts is null. gained - lost = sum t - sum b, and kept + gained = sum t.
 
-    The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_by_k`.
+    The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_at`.
     """
     rows: list[tuple[object, ...]] = []
-    for solved in solved_by_k(study, sorted(study.config.k)):
-        if not solved:
+    bases = bases_of(study)
+    for policy in study.policies:
+        base_policy = bases[policy.key.dataset]
+        itself = policy is base_policy
+        most = base_policy.n // 2 if itself else min(base_policy.n, policy.n)
+        ks = [k for k in sorted(study.config.k) if k <= most]
+        if not ks:
             continue
-        first = next(iter(solved.values()))
-        base, both, gained = (
-            np.stack([getattr(part, name) for part in solved.values()], axis=1) for name in ("base", "both", "gained")
-        )
+        base, both, gained = solved_at(base_policy, policy, ks)
         lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
         above = np.hstack([both, gained, gained])
         below = np.hstack([both + lost, gained + neither, both + gained])
-        intervals = np.stack(first.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
+        intervals = np.stack(policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
         numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
-        rows += ((*first.key, *row) for row in zip(solved, *intervals, *numbers, strict=True))
+        key = policy.key._replace(method=BASE_ITSELF) if itself else policy.key
+        rows += ((*key, *row) for row in zip(ks, *intervals, *numbers, strict=True))
     return SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
 
 
@@ -67,25 +58,23 @@ def bases_of(study: Study) -> dict[str, Policy]:
     return bases
 
 
-def solved_by_k(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
-    """Compare the base with each policy at the members of `ks` up to the samples of both.
+def solved_at(base: Policy, policy: Policy, ks: Sequence[int]) -> tuple[Floats, Floats, Floats]:
+    """Compare the base with a policy at each k, up to the samples of both.
 
     The base is compared with itself, for k up to n / 2, over all pairs of disjoint draws of k of its n samples. With
     q_m = C(n-c, m) / C(n, m), both draws solve a prompt with probability 1 - 2 q_k + q_2k, only the second with
     q_k - q_2k.
+
+    Returns:
+        The chances that the base, both, and only the policy solve a prompt; each (prompts, ks).
     """
-    bases = bases_of(study)
-    for policy in study.policies:
-        base, key = bases[policy.key.dataset], policy.key
-        possible = [k for k in ks if k <= (base.n // 2 if policy is base else min(base.n, policy.n))]
-        first, other = base.pass_at(possible), policy.pass_at([2 * k for k in possible] if policy is base else possible)
-        if policy is base:
-            key, both, gained = key._replace(method=BASE_ITSELF), 2.0 * first - other, other - first
-        else:
-            both, gained = first * other, (1.0 - first) * other
+    first = base.pass_at(ks)
+    if policy is base:
+        twice = base.pass_at([2 * k for k in ks])
         # A chance of 0 may have a negative last bit.
-        parts = zip(possible, first.T, np.maximum(both, 0.0).T, gained.T, strict=True)
-        yield {k: Solved(key, policy, *arrays) for k, *arrays in parts}
+        return first, np.maximum(2.0 * first - twice, 0.0), twice - first
+    other = policy.pass_at(ks)
+    return first, first * other, (1.0 - first) * other
 
 
 def strata(base: Policy, k: int) -> Mapping[str, tuple[Floats, Floats]]:

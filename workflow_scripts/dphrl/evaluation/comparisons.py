@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from dphrl.evaluation.against_base import bases_of, solved_by_k, strata
+from dphrl.evaluation.against_base import bases_of, solved_at, strata
 from dphrl.evaluation.claims import Claim
 from dphrl.evaluation.estimator import majority
 from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, Paths
@@ -127,20 +127,21 @@ def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
         for name, value in values.items():
             add(policy, policy.key, name, value)
     bases = bases_of(last)
-    for policy, by_k in zip(last.policies, solved_by_k(last, last.config.k), strict=True):
+    for policy in last.policies:
         base = bases[policy.key.dataset]
         # The base compares with itself there.
         largest = max((k for k in last.config.k if 2 * k <= base.n), default=0)
-        if largest not in by_k:
+        if not 0 < largest <= policy.n:
             continue
-        solved = by_k[largest]
-        for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
+        key = policy.key._replace(method=BASE_ITSELF) if policy is base else policy.key
+        solved, both, gained = (part[:, 0] for part in solved_at(base, policy, [largest]))
+        for rate, part, weight in (("keep", both, solved), ("explore", gained, 1.0 - solved)):
             if weight.any():
-                add(policy, solved.key, f"{rate}@{largest}", part, weight)
+                add(policy, key, f"{rate}@{largest}", part, weight)
         for stratum, (inside, again) in strata(base, largest).items():
             if inside.sum() >= 1.0:
                 passed = again if policy is base else inside * policy.pass_at([largest])[:, 0]
-                add(policy, solved.key, f"{stratum}@{largest}", passed, inside)
+                add(policy, key, f"{stratum}@{largest}", passed, inside)
     return measured
 
 
