@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from written_databases import write_database
 
 from dphrl.data.databases import PendingChangesError, database_path, schema_text
 from dphrl.data.prepare import prepare
-from dphrl.data.records import SourceError
 
 SHOP = """
     create table customer (id integer primary key, "full name" varchar(80), `Order` int, picture blob, note);
@@ -22,15 +22,15 @@ SHOP = """
     );
     create index by_name on customer ("full name");
     create view everything as select * from sale;
-    insert into customer values (1, 'Zoë', 7, x'00ff', ''), (2, 'Ann', 7, x'01', null), (3, 'It''s', 8, 'text', 2.5);
-    insert into customer values (4, cast(x'41ff42' as text), null, 3, 'a
+    insert into customer values (1, 'Zoë', 7, x'00ff', ''), (2, cast(x'41ff42' as text), 7, x'01', null);
+    insert into customer values (3, 'It''s', 8, 'text', 2.5), (4, null, null, 3, 'a
 b');
     insert into "odd`table" values (0.5, '0123456789012345678901234567890123456789-', 3);
 """
 SCHEMA = """\
 CREATE TABLE customer (
     id INTEGER, -- example: [1, 2]
-    `full name` varchar(80), -- example: ['Zoë', 'Ann']
+    `full name` varchar(80), -- example: ['Zoë', 'AB']
     `Order` INT, -- example: [7, 8]
     picture BLOB, -- example: ['text', 3]
     note, -- example: [2.5, 'a\\nb']
@@ -55,33 +55,21 @@ CREATE TABLE sale (
 );"""
 
 
-def write(path: Path, script: str) -> Path:
-    path.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(script)
-    return path
-
-
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a folder?#")
-    write(folder / "shop" / "shop.sqlite", SHOP)
+    write_database(folder, "shop", SHOP)
     (folder / "broken").mkdir()
     (folder / "broken" / "broken.sqlite").write_bytes(b"no database" * 100)
     return folder
 
 
-def test_a_schema_has_types_examples_and_keys(databases: Path) -> None:
+def test_a_schema_has_types_examples_and_keys_without_bytes_that_are_no_text(databases: Path) -> None:
     assert schema_text(databases / "shop" / "shop.sqlite").lower() == SCHEMA.lower()
 
 
-def test_bytes_that_are_no_text_are_left_out(tmp_path: Path) -> None:
-    path = write(tmp_path / "d" / "d.sqlite", "create table t (a text); insert into t values (cast(x'41ff42' as text))")
-    assert "-- example: ['AB']" in schema_text(path)
-
-
 def test_reading_a_schema_writes_nothing_and_happens_once(tmp_path: Path) -> None:
-    path = write(tmp_path / "d" / "d.sqlite", "pragma journal_mode = wal; create table t (a int)")
+    path = write_database(tmp_path, "d", "pragma journal_mode = wal; create table t (a int)")
     before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
     schema = schema_text(path)
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
@@ -95,7 +83,7 @@ def test_a_generated_column_is_not_computed(tmp_path: Path) -> None:
         "create table t (a int, z text as (printf('%.*c', 300000000, 'x')) virtual, b text as ('k' || a) stored);"
         "insert into t (a) values (1), (2);"
     )
-    path = write(tmp_path / "d" / "d.sqlite", script)
+    path = write_database(tmp_path, "d", script)
     started = time.process_time()
     schema = schema_text(path)
     assert time.process_time() - started < 0.5
@@ -107,7 +95,7 @@ def test_a_generated_column_is_not_computed(tmp_path: Path) -> None:
 def test_changes_that_are_not_in_the_file_are_named(tmp_path: Path, name: str, pending: bool) -> None:
     """As a program leaves them that is killed while it writes; `idle`: a journal that is kept for the next change."""
     mode = {"wal": "wal", "journal": "delete", "none": "delete", "idle": "persist"}[name]
-    path = write(tmp_path / "source" / "s.sqlite", f"pragma journal_mode = {mode}; create table t (a int)")
+    path = write_database(tmp_path, "s", f"pragma journal_mode = {mode}; create table t (a int)")
     writer = sqlite3.connect(path, isolation_level=None)
     for statement in (f"pragma journal_mode = {mode}", "pragma cache_size = 1", "begin", "insert into t values (1)"):
         writer.execute(statement)
@@ -129,11 +117,6 @@ def test_changes_that_are_not_in_the_file_are_named(tmp_path: Path, name: str, p
         for statement in str(raised.value).split("'")[-2].split(";"):
             connection.execute(statement)
     assert database_path(tmp_path, "copy") == copy
-
-
-def test_an_unreadable_database_is_named(databases: Path) -> None:
-    with pytest.raises(ValueError, match=r"broken.sqlite: expected a readable SQLite database"):
-        schema_text(databases / "broken" / "broken.sqlite")
 
 
 @pytest.mark.parametrize("db_id", ["shop", "shop.sqlite", "shop/shop.sqlite"])
@@ -162,18 +145,13 @@ def messages(row: dict[str, Any], databases: Path | None, instruction: str | Non
 
 
 def test_a_bare_question_gets_the_schema_and_its_evidence(databases: Path) -> None:
-    row = {"question": "How many?", "evidence": "many = count", "db_id": "shop", "SQL": "SELECT 1"}
+    row = {"question": "How many {x}?", "evidence": "many = count", "db_id": "shop", "SQL": "SELECT 1"}
     [message] = messages(row, databases)
     schema = schema_text(databases / "shop" / "shop.sqlite")
     assert f"\nDatabase Schema:\n{schema}\nThis schema describes " in message["content"]
-    assert "\nQuestion:\nmany = count\nHow many?\n\nInstructions:\n" in message["content"]
+    assert "\nQuestion:\nmany = count\nHow many {x}?\n\nInstructions:\n" in message["content"]
     assert messages({**row, "evidence": " "}, databases) == messages({**row, "evidence": None}, databases)
     assert messages(row, databases, "i") == [{"role": "system", "content": "i"}, message]
-
-
-def test_a_question_with_braces_is_no_format_string(databases: Path) -> None:
-    [message] = messages({"question": "{schema} {x}", "db_id": "shop", "query": "SELECT 1"}, databases)
-    assert "\nQuestion:\n{schema} {x}\n" in message["content"]
 
 
 def test_a_given_prompt_is_taken_as_it_is(databases: Path) -> None:
@@ -195,5 +173,3 @@ def test_a_row_without_its_database_is_malformed(databases: Path, db_id: str, de
     rejected = prepare([{**row, "db_id": "shop"}, row], "sql", "s", None, 1, databases=databases).rejected
     assert rejected.rows() == [(1, "malformed", detail, None)]
     assert str(databases) not in rejected["detail"][0]
-    with pytest.raises(SourceError, match=r"none of 1 rows is a prompt \(1 malformed\); row 0: db_id"):
-        prepare([row], "sql", "s", None, 1, databases=databases)

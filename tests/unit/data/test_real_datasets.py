@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published import DATA
+from published import DATA, SPIDER, needs_data
 
 from dphrl.data.databases import database_path, schema_text
 from dphrl.data.gold import gold_of
@@ -16,10 +16,10 @@ from dphrl.data.overlap import overlap
 from dphrl.data.prepare import Prepared, prepare
 from dphrl.data.records import read_source
 
-SPIDER, BIRD = DATA / "text2sql" / "spider", DATA / "text2sql" / "bird"
+BIRD = DATA / "text2sql" / "bird"
 MATHS = {"aime24": 30, "aime25": 30, "amc23": 40, "math500": 500, "olympiadbench": 675, "minerva_math": 272}
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not there; set DPHRL_TEST_DATA")
+pytestmark = needs_data
 
 
 def read(path: Path, task: str, databases: Path | None = None) -> tuple[Prepared, list[Any], Counter[str]]:

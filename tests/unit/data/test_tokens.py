@@ -8,6 +8,7 @@ import pytest
 from tiny_models import write_tokenizer
 from transformers import AutoTokenizer
 
+from dphrl.data import tokens
 from dphrl.data.prepare import prepare
 from dphrl.data.records import SourceError
 from dphrl.data.tokens import TemplateError, encoder, load_tokenizer, response_encoder
@@ -86,10 +87,13 @@ def test_a_template_cannot_read_the_time(policy: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-def test_a_template_that_never_ends_is_named_with_its_row(policy: Path, name: str) -> None:
+def test_a_template_that_never_ends_is_named_with_its_row(
+    policy: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handler = signal.getsignal(signal.SIGPROF)
     template = f"{{% if messages[0].content == 'slow' %}}{ENDLESS[name]}{{% endif %}}{CHAT}"
-    encode = encoder(with_template(policy, template), "chat", limit_s=0.3)
+    monkeypatch.setattr(tokens, "_RENDER_SECONDS", 0.3)
+    encode = encoder(with_template(policy, template), "chat")
     rows = [{"prompt": prompt, "answer": "1"} for prompt in ("fast", "slow")]
     with pytest.raises(SourceError) as caught:
         prepare(rows, "math", "rows.jsonl", encode, 99)

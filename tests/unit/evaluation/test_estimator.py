@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from published import DATA
+from published import DATA, needs_data
 
 from dphrl.evaluation import pass_at_k
 from dphrl.evaluation.estimator import class_counts, majority, right_among
@@ -34,15 +34,10 @@ def test_known_values(n, c, k, value):
     assert pass_at_k(n, c, k) == pytest.approx(value, abs=5e-7)
 
 
-def shared(name):
-    path = DATA / "passk" / name
-    if not path.exists():
-        pytest.skip(f"no shared data at {DATA}; set DPHRL_TEST_DATA")
-    return path.read_text()
-
-
+@needs_data
 def test_published_values():
-    cases = [case for source in json.loads(shared("passk_published.json")) for case in source.get("cases", [])]
+    sources = json.loads((DATA / "passk" / "passk_published.json").read_text())
+    cases = [case for source in sources for case in source.get("cases", [])]
     within = [case for case in cases if case["k"] <= case["n"]]
     assert len(within) == 5
     for case in within:

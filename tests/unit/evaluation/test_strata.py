@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from dphrl.evaluation.against_base import strata
 from dphrl.evaluation.comparisons import comparisons
 from dphrl.evaluation.estimator import pass_at_k
 from dphrl.evaluation.interval import Questions, difference
 from dphrl.evaluation.names import BASE_ITSELF, STRATA
-from dphrl.evaluation.strata import strata
 
 
 def policy(right, n):

@@ -98,6 +98,11 @@ def test_shares_add_up_and_name_every_style(evaluations):
     assert collapsed.filter(pl.col("style") == "b").select("low", "high").row(0) == wilson(0.0, 30, 0.95)
 
 
+def test_k_and_temperatures_are_ascending_however_they_are_written():
+    config = EvaluateConfig(k=[8, 1, 8], hotter=[1.6, 1.3])
+    assert (config.k, config.hotter) == ((1, 8), (1.3, 1.6))
+
+
 def test_each_dataset_has_the_k_that_its_samples_allow():
     frame = pl.concat([evaluation(samples(1)), evaluation(samples(2, n=4), dataset="few")])
     found = passk(study(frame, [1, 4, 16]))

@@ -1,22 +1,20 @@
 """Agreement of the SQL verdicts with judgements recorded by others, on the shared Spider data."""
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from published import SPIDER, needs_data
 
 from dphrl.config.scorers import Comparison
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.sql.compare import gold_orders
 from dphrl.scoring.sql.program import program_class
 
-SPIDER = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "text2sql" / "spider"
-pytestmark = pytest.mark.skipif(not SPIDER.is_dir(), reason=f"no Spider data at {SPIDER}: set DPHRL_TEST_DATA")
+pytestmark = needs_data
 
 Scorers = dict[str, SqlScorer]
 

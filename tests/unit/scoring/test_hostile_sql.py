@@ -2,7 +2,6 @@
 
 import os
 import re
-import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from written_databases import write_database
 
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.sql.sandbox import MAX_LENGTH
@@ -320,13 +320,8 @@ CORPUS = [
 
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("databases")
-    (folder / "d").mkdir()
-    with sqlite3.connect(folder / "d" / "d.sqlite") as connection:
-        connection.executescript(
-            "create table t(a integer, b text); insert into t values (1, 'abcdefghij'), (2, 'b'), (3, 'c');"
-        )
-    return folder
+    script = "create table t(a integer, b text); insert into t values (1, 'abcdefghij'), (2, 'b'), (3, 'c');"
+    return write_database(tmp_path_factory.mktemp("databases"), "d", script).parents[1]
 
 
 @pytest.fixture(scope="module")

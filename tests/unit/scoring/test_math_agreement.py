@@ -1,19 +1,13 @@
 """The maths scorer against published judgements."""
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
-import pytest
+from published import DATA, needs_data
 
 from dphrl.scoring import MathScorer, Verdict
 
-DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
-
-pytestmark = pytest.mark.skipif(
-    not (DATA / "math_graded").is_dir(), reason=f"no graded answers under {DATA}: set DPHRL_TEST_DATA"
-)
+pytestmark = needs_data
 
 
 def lines(name: str) -> list[dict[str, Any]]:

@@ -4,25 +4,21 @@ The short tests take a part of the golds, those marked `full` take all of them.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import polars as pl
 import pytest
+from published import DATA, needs_data
 
+from dphrl.data.answer_text import last_boxed
 from dphrl.scoring import MathScorer
-from dphrl.scoring.math.answers import clean, extract_boxed, normal_form, number
+from dphrl.scoring.math.answers import clean, normal_form, number
 from dphrl.scoring.math.members import members
 
-DATA = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
-
-pytestmark = pytest.mark.skipif(
-    not (DATA / "math_eval").is_dir(), reason=f"no sets of questions under {DATA}: set DPHRL_TEST_DATA"
-)
+pytestmark = needs_data
 
 Truth = dict[str, Any]
 
@@ -61,7 +57,7 @@ def truths(name: str) -> list[Truth]:
     lines = map(json.loads, (DATA / "math_eval" / name / "test.jsonl").read_text().splitlines())
     if name == "olympiadbench":
         return [{"answer": row["final_answer"], "tolerance": row["error"], "unit": row["unit"]} for row in lines]
-    return [{"answer": row["answer"] if "answer" in row else extract_boxed(row["solution"])} for row in lines]
+    return [{"answer": row["answer"] if "answer" in row else last_boxed(row["solution"])} for row in lines]
 
 
 def distinct_truths(every: int) -> list[Truth]:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,16 +16,22 @@ from random import Random
 
 import pytest
 from meanwhile import meanwhile
+from published import SPIDER, needs_data
+from written_databases import write_database
 
 import dphrl
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.verdict import InfrastructureError
 from dphrl.scoring.workers.pool import Pool
 
-SPIDER = Path(os.environ.get("DPHRL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "text2sql" / "spider"
 ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t"
 GOLD = "SELECT 1"
-GROUPS = [(1, "ann", 9, "a"), (2, "bob", 9, "b"), (3, "cat", 7, "a"), (4, "dan", 7, "b"), (5, "eve", None, "c")]
+SCRIPT = """
+    create table t(a integer); insert into t values (1), (2), (3);
+    create table s(id integer primary key, name text, score integer, grp text);
+    insert into s values (1, 'ann', 9, 'a'), (2, 'bob', 9, 'b'), (3, 'cat', 7, 'a'), (4, 'dan', 7, 'b');
+    insert into s values (5, 'eve', null, 'c');
+"""
 AMBIGUOUS = ("correct", "order-ambiguous")
 ONE = {"db_id": "d", "gold_sql": GOLD}
 
@@ -35,11 +40,7 @@ ONE = {"db_id": "d", "gold_sql": GOLD}
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("databases")
     for name in ("d", "e"):
-        (folder / name).mkdir()
-        with sqlite3.connect(folder / name / f"{name}.sqlite") as connection:
-            connection.executescript("create table t(a integer); insert into t values (1), (2), (3);")
-            connection.execute("create table s(id integer primary key, name text, score integer, grp text)")
-            connection.executemany("insert into s values (?, ?, ?, ?)", GROUPS)
+        write_database(folder, name, SCRIPT)
     (folder / "broken").mkdir()
     (folder / "broken" / "broken.sqlite").write_bytes(b"this is no database" * 100)
     return folder
@@ -234,9 +235,7 @@ def test_an_answer_out_of_memory_costs_its_worker_and_no_other_verdict(databases
 
 def test_statements_that_were_run_keep_no_memory(tmp_path: Path) -> None:
     """The heap of SQLite is limited; in a separate process, because the limit holds for all of one."""
-    database = tmp_path / "d.sqlite"
-    with sqlite3.connect(database) as connection:
-        connection.execute("create table t(a)")
+    database = write_database(tmp_path, "d", "create table t(a)")
     sums = ", ".join(f"{'+'.join('a' * 60)} AS x{i}" for i in range(60))
     code = (
         "from dphrl.scoring.sql import sandbox\n"
@@ -252,8 +251,6 @@ def test_statements_that_were_run_keep_no_memory(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_cannot_start_says_why() -> None:
-    with pytest.raises(ValueError, match="at least 256"):
-        Pool("sql", {}, workers=1, deadline_s=1, memory_mib=128)
     pool = Pool("poetry", {}, workers=1, deadline_s=1, memory_mib=512)
     with pytest.raises(InfrastructureError, match=r"(?s)cannot be started.*KeyError: 'poetry'"):
         pool.run([[{"id": 0}]])
@@ -298,7 +295,7 @@ def test_a_gold_is_examined_under_its_own_comparison(scorer: SqlScorer) -> None:
     assert audited == [AMBIGUOUS, ("correct", None)]
 
 
-@pytest.mark.skipif(not SPIDER.is_dir(), reason=f"no Spider data at {SPIDER}: set DPHRL_TEST_DATA")
+@needs_data
 def test_the_audit_of_the_spider_golds() -> None:
     rows = json.loads((SPIDER / "dev.json").read_text())
     with SqlScorer(SPIDER / "database", answer="bare", workers=2) as scorer:

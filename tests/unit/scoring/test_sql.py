@@ -3,17 +3,21 @@
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import permutations
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written_databases import write_database
 
 from dphrl.config.blocks.data import ScoringConfig, SqlScoringConfig
 from dphrl.config.scorers import SqlRepair
@@ -25,8 +29,6 @@ from dphrl.scoring.sql.scorer import MAX_RESPONSE
 from dphrl.scoring.verdict import EMPTY_ANSWER, InfrastructureError
 from dphrl.scoring.verdict_tables import audit_gold, verdict_frame
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.catalogue import VERDICTS as DECLARED
-from dphrl.store.verdicts import VERDICTS
 
 cells = st.one_of(st.none(), st.integers(0, 2), st.sampled_from(["a", "1", ""]), st.just(1.0))
 tables = st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), min_size=1, max_size=5))
@@ -34,17 +36,14 @@ tables = st.integers(1, 3).flatmap(lambda n: st.lists(st.tuples(*[cells] * n), m
 
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("databases")
-    (folder / "shop").mkdir()
-    with sqlite3.connect(folder / "shop" / "shop.sqlite") as connection:
-        connection.executescript(
-            "create table product(id integer, name text, price integer);"
-            "insert into product values (1,'pen',3),(2,'cup',8),(3,'hat',8),(4,null,5);"
-            "insert into product values (5, cast(x'41ff42' as text), 1);"
-            "create view dear as select name from product where price > 5; create view fixed as select 1 as one;"
-            'create table "Été 7"(a integer primary key autoincrement);'
-        )
-    return folder
+    script = (
+        "create table product(id integer, name text, price integer);"
+        "insert into product values (1,'pen',3),(2,'cup',8),(3,'hat',8),(4,null,5);"
+        "insert into product values (5, cast(x'41ff42' as text), 1);"
+        "create view dear as select name from product where price > 5; create view fixed as select 1 as one;"
+        'create table "Été 7"(a integer primary key autoincrement);'
+    )
+    return write_database(tmp_path_factory.mktemp("databases"), "shop", script).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -156,11 +155,7 @@ def test_equality(gold: list, answer: list, comparison: str, ordered: bool, expe
 
 
 @given(tables, st.randoms(use_true_random=False), st.booleans())
-def test_spider_equality_is_that_of_some_column_order(rows: list, random: object, ordered: bool) -> None:  # type: ignore[type-arg]
-    from itertools import permutations
-    from random import Random
-
-    assert isinstance(random, Random)
+def test_spider_equality_is_that_of_some_column_order(rows: list, random: Random, ordered: bool) -> None:  # type: ignore[type-arg]
     other = [list(row) for row in rows]
     if random.random() < 0.5:
         other[random.randrange(len(other))][random.randrange(len(other[0]))] = random.choice([None, 0, 1, "a"])
@@ -377,7 +372,6 @@ def test_the_factory_and_the_defaults_of_the_paper(databases: Path) -> None:
 
 
 def test_verdicts_as_a_table(bare: SqlScorer) -> None:
-    assert VERDICTS == DECLARED
     verdicts = bare.score(["SELECT '\ud800'", GOLD], [{"db_id": "shop", "gold_sql": GOLD}] * 2)
     keys = pl.DataFrame({"prompt_id": ["p", "p"], "sample_index": [-1, 0]})
     frame = verdict_frame(keys, verdicts)
@@ -409,8 +403,6 @@ def test_the_audit_of_gold(scorer: SqlScorer) -> None:
 
 
 def test_the_worker_imports_nothing_heavy() -> None:
-    import subprocess
-
     heavy = {"polars", "torch", "numpy", "pydantic"}
     code = f"import sys, dphrl.scoring.workers.worker; print(sorted({heavy} & set(sys.modules)))"
     root = Path(sys.modules["dphrl"].__file__ or "").parent.parent

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from written_databases import write_database
 
 from dphrl.scoring import SqlScorer
 from dphrl.scoring.sql.sandbox import Execution, Limits, Sandbox
@@ -19,16 +20,13 @@ BORN = "1990-05-17"
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    (tmp_path / "d").mkdir()
-    path = tmp_path / "d" / "d.sqlite"
-    with sqlite3.connect(path) as connection:
-        connection.executescript(
-            f"CREATE TABLE t(born, word, year AS (strftime('%Y', born))); INSERT INTO t VALUES ('{BORN}', 'now');"
-            "CREATE INDEX by_month ON t(strftime('%m', born));"
-            "CREATE VIEW v AS SELECT strftime('%Y', born) AS year, date('now') AS today FROM t;"
-            "CREATE VIEW chance AS SELECT random() AS number;"
-        )
-    return path
+    script = (
+        f"CREATE TABLE t(born, word, year AS (strftime('%Y', born))); INSERT INTO t VALUES ('{BORN}', 'now');"
+        "CREATE INDEX by_month ON t(strftime('%m', born));"
+        "CREATE VIEW v AS SELECT strftime('%Y', born) AS year, date('now') AS today FROM t;"
+        "CREATE VIEW chance AS SELECT random() AS number;"
+    )
+    return write_database(tmp_path, "d", script)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,15 @@
 """Verdicts as tables, and what the terminal says of them."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import polars as pl
 import pytest
 
-from dphrl.scoring.verdict_tables import correct, unanswered_or_cut_off
+from dphrl.config.scorers import THOUGHTS
+from dphrl.scoring.factory import CustomScorer
+from dphrl.scoring.verdict import Verdict
+from dphrl.scoring.verdict_tables import correct, score_rollouts, unanswered_or_cut_off
 
 
 def test_greedy_samples_are_counted_apart() -> None:
@@ -41,3 +47,29 @@ def test_samples_that_were_cut_off_are_counted_where_all_have_an_answer(ends: st
     right = pl.Series([False, True, False, True])
     judged = drawn.select("prompt_id", "sample_index", verdict=pl.lit("wrong"), correct=right)
     assert unanswered_or_cut_off(drawn, judged, None) == note.format("cut off at max_tokens")
+
+
+class Reader(CustomScorer):
+    """Accepts a response that equals its gold."""
+
+    def score(self, responses: Sequence[str], ground_truths: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        pairs = zip(responses, ground_truths, strict=True)
+        return [
+            Verdict("correct", True, 1.0) if text == truth["gold"] else Verdict("wrong", False, 0.0)
+            for text, truth in pairs
+        ]
+
+
+def test_a_scorer_sees_answers_only_and_an_open_thought_is_none() -> None:
+    rollouts = pl.DataFrame(
+        {
+            "prompt_id": ["a", "a", "b", "b"],
+            "sample_index": [0, 1, 0, 1],
+            "text": ["<think>no</think>1", "1", "no</think>2", "2"],
+        }
+    )
+    gold = pl.DataFrame({"prompt_id": ["a", "b"], "ground_truth": ['{"gold": "1"}', '{"gold": "2"}']})
+    prompts = pl.DataFrame({"prompt_id": ["b", "a"], "thought_open": [True, False]})
+    verdicts = score_rollouts(rollouts, gold, prompts, Reader(), THOUGHTS)
+    assert verdicts["verdict"].to_list() == ["correct", "correct", "correct", "no_answer"]
+    assert verdicts["detail"].to_list()[3] == "still thinking at the limit"

@@ -68,24 +68,20 @@ def database_path(folder: str | Path, db_id: str) -> Path:
     # Unlike Path.is_file this is False, not an error, for a name that is too long for the file system.
     if not os.path.isfile(path):
         raise FileNotFoundError(f"database {db_id!r}: {path} is missing")
-    _check_complete(path)
-    return path
-
-
-def _check_complete(path: Path) -> None:
-    # SQLite writes them next to the file, not next to a link to it.
-    name = os.path.realpath(path)
-    for other, first in ((f"{name}-wal", b""), (f"{name}-journal", _HOT_JOURNAL)):
+    # SQLite writes these next to the file, not next to a link to it.
+    real = os.path.realpath(path)
+    for other, first in ((f"{real}-wal", b""), (f"{real}-journal", _HOT_JOURNAL)):
         head = b""
         if os.path.isfile(other):
             with open(other, "rb") as file:
                 head = file.read(len(_HOT_JOURNAL))
         if head and head.startswith(first):
             raise PendingChangesError(
-                f"{other} has changes that {name} does not have yet: it would be read without them. End the program "
-                f"that writes the database, then run: sqlite3 {shlex.quote(name)} "
+                f"{other} has changes that {real} does not have yet: it would be read without them. End the program "
+                f"that writes the database, then run: sqlite3 {shlex.quote(real)} "
                 "'SELECT count(*) FROM sqlite_master; PRAGMA wal_checkpoint(TRUNCATE)'"
             )
+    return path
 
 
 @functools.cache
@@ -98,18 +94,23 @@ def schema_text(path: Path) -> str:
     foreign keys follow. The file is opened read-only, and read once per process.
 
     Raises:
-        ValueError: the file is not a readable SQLite database.
+        sqlite3.Error: the file is not a readable SQLite database.
     """
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-            connection.text_factory = lambda data: data.decode("utf-8", "ignore")
-            names = connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-            ).fetchall()
-            columns = {name: _columns(connection, name) for (name,) in names}
-            return "\n\n".join(_create_table(connection, name, columns) for name in columns)
-    except sqlite3.Error as error:
-        raise ValueError(f"{path}: expected a readable SQLite database: {error}") from None
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        connection.text_factory = lambda data: data.decode("utf-8", "ignore")
+        names = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        ).fetchall()
+        columns: dict[str, _Columns] = {}
+        for (name,) in names:
+            described = connection.execute(
+                "SELECT name, type, pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1", (name,)
+            )
+            columns[name] = {
+                column: _Column(declared, position, hidden != _VIRTUAL)
+                for column, declared, position, hidden in described
+            }
+        return "\n\n".join(_create_table(connection, name, columns) for name in columns)
 
 
 class _Column(NamedTuple):
@@ -123,15 +124,17 @@ class _Column(NamedTuple):
 _Columns = dict[str, _Column]
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> _Columns:
-    rows = connection.execute("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?) WHERE hidden <> 1", (table,))
-    return {name: _Column(declared, position, hidden != _VIRTUAL) for name, declared, position, hidden in rows}
-
-
 def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str, _Columns]) -> str:
     lines = []
     for name, column in columns[table].items():
-        examples = _examples(connection, table, name) if column.stored else []
+        examples: list[Any] = []
+        if column.stored:
+            # NOT INDEXED: an index would give the values in an order that depends on SQLite's choice of it.
+            first = f"SELECT {_quoted(name)} AS value FROM {_quoted(table)} NOT INDEXED LIMIT {_SCANNED}"
+            values = connection.execute(
+                f"SELECT DISTINCT value FROM ({first}) WHERE value <> '' AND typeof(value) <> 'blob' LIMIT {_EXAMPLES}"
+            )
+            examples = [value[:_LONGEST] if isinstance(value, str) else value for (value,) in values]
         lines.append((f"{_name(name)} {column.declared}".rstrip(), f" -- example: {examples}" if examples else ""))
     key = _primary_key(columns[table])
     constraints = [f"PRIMARY KEY ({_names(key)})"] if key else []
@@ -140,16 +143,6 @@ def _create_table(connection: sqlite3.Connection, table: str, columns: dict[str,
     commas = [","] * (len(lines) - 1) + [""]
     body = "\n".join(f"    {text}{comma}{comment}" for (text, comment), comma in zip(lines, commas, strict=True))
     return f"CREATE TABLE {_name(table)} (\n{body}\n);"
-
-
-def _examples(connection: sqlite3.Connection, table: str, column: str) -> list[Any]:
-    # NOT INDEXED: an index would give the values in an order that depends on SQLite's choice of it.
-    value = _quoted(column)
-    first = f"SELECT {value} AS value FROM {_quoted(table)} NOT INDEXED LIMIT {_SCANNED}"
-    rows = connection.execute(
-        f"SELECT DISTINCT value FROM ({first}) WHERE value <> '' AND typeof(value) <> 'blob' LIMIT {_EXAMPLES}"
-    )
-    return [example[:_LONGEST] if isinstance(example, str) else example for (example,) in rows]
 
 
 def _primary_key(columns: _Columns) -> list[str]:

@@ -54,10 +54,6 @@ class Fields:
     """
 
     def __init__(self, renames: Renames) -> None:
-        unknown = sorted(set(renames) - {*get_args(FieldName)})
-        if unknown:
-            expected = ", ".join(get_args(FieldName))
-            raise ValueError(f"fields: unknown {', '.join(unknown)}: expected some of {expected}")
         self._names = {**NAMES, **{name: (theirs,) for name, theirs in renames.items() if isinstance(theirs, str)}}
         self._joined = {name: tuple(theirs) for name, theirs in renames.items() if not isinstance(theirs, str)}
 

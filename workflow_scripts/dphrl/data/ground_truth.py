@@ -6,8 +6,8 @@ from collections import ChainMap
 from typing import Any, Final, get_args
 
 from dphrl.config.scorers import Comparison
+from dphrl.data.answer_text import last_boxed, split_at_commas
 from dphrl.data.fields import Fields, MalformedError, Row, json_text, show, text
-from dphrl.data.latex import last_boxed, split_at_commas
 
 # Below 1e198, so that it fits into a float.
 _TOLERANCE: Final = re.compile(r"\d{0,99}\.?\d{1,99}(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
@@ -32,7 +32,13 @@ def truth_of(row: Row, task: str, fields: Fields) -> dict[str, Any]:
     if value is None and isinstance(row.get("reward_model"), dict):
         name, value = "reward_model.ground_truth", row["reward_model"].get("ground_truth")
     if task not in ("sql", "math"):
-        return _object(name, value)
+        if not isinstance(value, dict):
+            raise MalformedError(f"{name}: expected an object, found {show(value)}")
+        try:
+            json_text(value).encode("utf-8")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise MalformedError(f"{name}: expected JSON: {error}") from None
+        return value
     # A ground truth that is not an object is the answer.
     within = value if isinstance(value, dict) else {"gold_sql" if task == "sql" else "answer": value}
     layers = ({field: held for field, held in layer.items() if held is not None} for layer in (row, within))
@@ -46,16 +52,6 @@ def comparable(truth: dict[str, Any], task: str) -> str:
         return json_text(truth)
     answers = truth["answer"] if isinstance(truth["answer"], list) else [truth["answer"]]
     return json_text({**truth, "answer": sorted(map(_plain, answers))})
-
-
-def _object(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise MalformedError(f"{name}: expected an object, found {show(value)}")
-    try:
-        json_text(value).encode("utf-8")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise MalformedError(f"{name}: expected JSON: {error}") from None
-    return value
 
 
 def _sql(row: Row, fields: Fields) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def stored_rows(rehearse: Rehearsed, most: int) -> pl.Expr:
 
 def shortage(partition: pl.LazyFrame) -> str:
     """Which of D_pef and D_exp is empty, and the next step; empty where both have questions."""
-    subsets = _subsets(partition)
+    subsets = set(partition.select("subset").unique().collect()["subset"])
     if "pef" not in subsets:
         if counts := thresholds(partition):
             step = f"Lower partition.pef_min_correct. Questions by right pre-samples, before refinement: {counts}"
@@ -99,7 +99,3 @@ def require_questions(
         lacking = f"No question is one of rehearse: {rehearses}. Questions by right pre-samples: {counts}"
     without = "Or remove the method from `methods`"
     raise NothingToTrainError(f"{sizes(partition)}: {training} cannot start. {lacking}. {without}. {_ANYHOW}")
-
-
-def _subsets(partition: pl.LazyFrame) -> set[str]:
-    return set(partition.select("subset").unique().collect()["subset"])

@@ -11,11 +11,11 @@ from typing import Any
 
 import polars as pl
 
+from dphrl.data.answer_text import answer_part
 from dphrl.data.fields import Fields, MalformedError, Renames, Row, json_text, show
 from dphrl.data.ground_truth import comparable, truth_of
 from dphrl.data.prompts import ASSISTANT, Messages, check_rendered, messages_of, without_answer
 from dphrl.data.records import SourceError
-from dphrl.data.thoughts import answer_part
 from dphrl.data.tokens import Rendered, TemplateError
 from dphrl.machine.progress import counted
 from dphrl.store.catalogue import SCHEMAS

@@ -1,5 +1,6 @@
 """Prompt messages of a dataset row."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,7 +65,17 @@ def messages_of(
 
     Raises MalformedError where a field is missing or of the wrong kind, or the database is missing.
     """
-    database = _database(databases, truth["db_id"]) if task == "sql" and databases else None
+    database = None
+    if task == "sql" and databases:
+        # The detail does not name the folder: it is written to a table, and tables contain no paths.
+        try:
+            database = database_path(databases, truth["db_id"])
+        except ValueError:
+            problem = f"expected a name in the folder of the databases, found {show(truth['db_id'])}"
+            raise MalformedError(f"db_id: {problem}") from None
+        except FileNotFoundError:
+            problem = f"no database {show(truth['db_id'])} in the folder of the databases"
+            raise MalformedError(f"db_id: {problem}") from None
     messages = _given(row, fields)
     if messages is None:
         question = fields.text(row, "question")
@@ -130,16 +141,6 @@ def _message(name: str, value: Any) -> dict[str, str]:
     return {"role": message["role"], "content": text(name, content)}
 
 
-def _database(databases: Path, db_id: str) -> Path:
-    # The detail does not name the folder: it is written to a table, and tables contain no paths.
-    try:
-        return database_path(databases, db_id)
-    except ValueError:
-        raise MalformedError(f"db_id: expected a name in the folder of the databases, found {show(db_id)}") from None
-    except FileNotFoundError:
-        raise MalformedError(f"db_id: no database {show(db_id)} in the folder of the databases") from None
-
-
 def _sql_prompt(row: Row, question: str, fields: Fields, database: Path | None) -> str:
     if database is None:
         raise MalformedError("question: its prompt needs the schema, but there is no folder of databases")
@@ -148,5 +149,5 @@ def _sql_prompt(row: Row, question: str, fields: Fields, database: Path | None) 
         question = f"{text(name, evidence)}\n{question}"
     try:
         return _SQL_PROMPT.format(schema=schema_text(database), question=question)
-    except ValueError:
+    except sqlite3.Error:
         raise MalformedError(f"db_id: {database.name} is no readable SQLite database") from None

@@ -232,7 +232,14 @@ def _settings_of(path: Path, known: Format, record: Record) -> dict[str, str]:
     They are in the first record, for verifiers in metadata.json in the file's folder, and for Qwen2.5-Math the
     temperature is in the file's name.
     """
-    source = _metadata(path.with_name("metadata.json")) if known is VERIFIERS else record
+    source: Any = record
+    if known is VERIFIERS:
+        # Nothing but a comparison of settings depends on this file.
+        try:
+            source = from_json(path.with_name("metadata.json").read_bytes())
+        except (OSError, ValueError):
+            source = {}
+        source = source if isinstance(source, dict) else {}
     settings = {name: Field(names).find(source) for name, names in known.settings.items()}
     named = _QWEN_NAME.search(path.stem)
     if known is QWEN_MATH and named:
@@ -240,12 +247,3 @@ def _settings_of(path: Path, known: Format, record: Record) -> dict[str, str]:
     # 1 and 1.0 are the same setting.
     whole = {name: int(value) for name, value in settings.items() if isinstance(value, float) and value.is_integer()}
     return {name: str(value) for name, value in {**settings, **whole}.items() if isinstance(value, str | int | float)}
-
-
-def _metadata(path: Path) -> dict[str, Any]:
-    """The file's content; empty where there is none, as nothing but a comparison of settings depends on it."""
-    try:
-        content = from_json(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # The name of the generic class, which reads tokenizer.json, in transformers 4 and 5.
 _GENERIC: Final = ("PreTrainedTokenizerFast", "TokenizersBackend")
 # A template takes milliseconds; the limit is for endless loops.
-RENDER_SECONDS: Final = 10.0
+_RENDER_SECONDS: Final = 10.0
 # Every template is rendered on this day of Llama 3.1's template: prompts may not depend on the clock.
 _TODAY: Final = datetime.datetime(2024, 7, 26)
 
@@ -37,10 +37,15 @@ class _TimeUpError(BaseException):
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     """The tokenizer of a Hugging Face folder; nothing is downloaded and no code in the folder runs."""
     # Imported here: datasets whose samples were recorded are prepared without transformers.
-    if _is_generic(folder):
-        from transformers import PreTrainedTokenizerFast
+    files = [folder / "config.json", folder / "tokenizer_config.json"]
+    if all(map(Path.is_file, files)):
+        # For models of Llama's type AutoTokenizer would load the generic class too, with torch, in five times the time.
+        # For some other types it takes a class of its own, whatever the folder names.
+        model, settings = (json.loads(file.read_text(encoding="utf-8")) for file in files)
+        if model.get("model_type") == "llama" and settings.get("tokenizer_class") in _GENERIC:
+            from transformers import PreTrainedTokenizerFast
 
-        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     from transformers import AutoTokenizer
 
     tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
@@ -49,29 +54,15 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     return tokenizer
 
 
-def _is_generic(folder: Path) -> bool:
-    """Whether AutoTokenizer would load the generic class, which is imported without torch, in a fifth of the time.
-
-    So it is for models of Llama's type. For some other types AutoTokenizer takes a class of its own all the same.
-    """
-    files = [folder / "config.json", folder / "tokenizer_config.json"]
-    if not all(map(Path.is_file, files)):
-        return False
-    model, tokenizer = (json.loads(file.read_text(encoding="utf-8")) for file in files)
-    return model.get("model_type") == "llama" and tokenizer.get("tokenizer_class") in _GENERIC
-
-
-def encoder(
-    policy: Path, template: Literal["plain", "chat"], limit_s: float = RENDER_SECONDS
-) -> Callable[[list[dict[str, str]]], Rendered]:
+def encoder(policy: Path, template: Literal["plain", "chat"]) -> Callable[[list[dict[str, str]]], Rendered]:
     """The function from messages to a prompt, by the tokenizer in the folder of a policy.
 
     `chat` applies the tokenizer's chat template with its generation prompt, on a fixed day; `plain` concatenates the
     contents. A last message of the assistant is continued. A system message that the template refuses or leaves out
     comes first in the message of the user.
 
-    The function raises TemplateError where the template fails or takes more than `limit_s` seconds of CPU time; for the
-    limit it must be called in the main thread.
+    The function raises TemplateError where the template fails or takes more than 10 seconds of CPU time; for this limit
+    it must be called in the main thread.
     """
     tokenizer = load_tokenizer(policy)
     if template == "plain":
@@ -84,32 +75,21 @@ def encoder(
     if tokenizer.chat_template is None:
         raise ValueError(f"{policy}: its tokenizer has no chat template; set prompts.template to plain or add one")
 
-    takes_system = _takes_system(tokenizer, policy, limit_s)
+    # Templates of Gemma refuse a system message, others leave it out.
+    probe = [{"role": "system", "content": "A system message."}, {"role": "user", "content": "A question."}]
+    try:
+        takes_system = probe[0]["content"] in _rendered(tokenizer, policy, probe, generate=True)
+    except TemplateError:
+        takes_system = False
 
     def render(messages: list[dict[str, str]]) -> Rendered:
-        asked = messages if takes_system else _in_user_message(messages)
-        text = _rendered(tokenizer, policy, asked, limit_s, generate=True)
+        if not takes_system and [message["role"] for message in messages[:2]] == ["system", "user"]:
+            system, user, *rest = messages
+            messages = [{"role": "user", "content": f"{system['content']}\n\n{user['content']}"}, *rest]
+        text = _rendered(tokenizer, policy, messages, generate=True)
         return Rendered(text, list(tokenizer(text, add_special_tokens=False)["input_ids"]))
 
     return render
-
-
-def _takes_system(tokenizer: "PreTrainedTokenizerBase", policy: Path, limit_s: float) -> bool:
-    """Whether the chat template renders a system message: Gemma's refuse it, others leave it out."""
-    system = "A system message."
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": "A question."}]
-    try:
-        return system in _rendered(tokenizer, policy, messages, limit_s, generate=True)
-    except TemplateError:
-        return False
-
-
-def _in_user_message(messages: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The messages with a system message at the start of the user's first message."""
-    if messages[0]["role"] != "system" or len(messages) == 1 or messages[1]["role"] != "user":
-        return messages
-    system, user, *rest = messages
-    return [{"role": "user", "content": f"{system['content']}\n\n{user['content']}"}, *rest]
 
 
 def end_of_turn(tokenizer: "PreTrainedTokenizerBase", policy: Path) -> int | None:
@@ -119,7 +99,7 @@ def end_of_turn(tokenizer: "PreTrainedTokenizerBase", policy: Path) -> int | Non
     """
     answer = "An answer."
     messages = [{"role": "user", "content": "A question."}, {"role": "assistant", "content": answer}]
-    after = _rendered(tokenizer, policy, messages, RENDER_SECONDS, generate=False).rpartition(answer)[2]
+    after = _rendered(tokenizer, policy, messages, generate=False).rpartition(answer)[2]
     special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
     special |= {*tokenizer.all_special_ids}
     ids = tokenizer(after, add_special_tokens=False)["input_ids"]
@@ -127,17 +107,12 @@ def end_of_turn(tokenizer: "PreTrainedTokenizerBase", policy: Path) -> int | Non
 
 
 def _rendered(
-    tokenizer: "PreTrainedTokenizerBase",
-    policy: Path,
-    messages: list[dict[str, str]],
-    limit_s: float,
-    *,
-    generate: bool,
+    tokenizer: "PreTrainedTokenizerBase", policy: Path, messages: list[dict[str, str]], *, generate: bool
 ) -> str:
     """The messages in the tokenizer's chat template, for `generate` up to a response; TemplateError as `encoder`."""
     continued = generate and messages[-1]["role"] == "assistant"
     try:
-        with _limited(limit_s):
+        with _limited():
             return str(
                 tokenizer.apply_chat_template(
                     messages,
@@ -148,7 +123,7 @@ def _rendered(
                 )
             )
     except _TimeUpError:
-        problem = f"its chat template has not rendered the prompt after {limit_s:g} s of CPU time"
+        problem = f"its chat template has not rendered the prompt after {_RENDER_SECONDS:g} s of CPU time"
         raise TemplateError(f"{policy}: {problem}: does a loop in it never end?") from None
     except Exception as error:
         problem = f"its chat template cannot render the prompt: {type(error).__name__}: {error}"
@@ -156,19 +131,19 @@ def _rendered(
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Raise _TimeUpError in the block after this CPU time, which does not pass while the process is suspended."""
-    previous = signal.signal(signal.SIGPROF, _raise_time_up)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+def _limited() -> Iterator[None]:
+    """Raise _TimeUpError in the block after the limit of CPU time, which stands still while the process does."""
+
+    def stop(_signal: int, _frame: object) -> None:
+        raise _TimeUpError
+
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, _RENDER_SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, previous)
-
-
-def _raise_time_up(_signal: int, _frame: object) -> None:
-    raise _TimeUpError
 
 
 def end_token(tokenizer: "PreTrainedTokenizerBase", policy: Path, template: str) -> int | None:

@@ -17,10 +17,11 @@ from itertools import pairwise
 import polars as pl
 
 from dphrl.config.blocks.evaluation import StyleRule
+from dphrl.data.answer_text import last_boxed
 from dphrl.data.sample_formats import CLASSES
 from dphrl.diagnose.joined import Joined
 from dphrl.evaluation.per_prompt import evaluate
-from dphrl.scoring.math.answers import MAX_CHARACTERS, clean, extract_boxed
+from dphrl.scoring.math.answers import MAX_CHARACTERS, clean
 from dphrl.scoring.math.members import answer_class, members
 
 DATASET = "questions"
@@ -98,7 +99,7 @@ def _normal(extracted: pl.Series) -> pl.Series:
 
 
 def _class_of(text: str) -> str | None:
-    answer = extract_boxed(text) if text.startswith("\\boxed") else text
+    answer = (last_boxed(text) or None) if text.startswith("\\boxed") else text
     if answer is None:
         return None
     listed = members(clean(answer))

@@ -1,31 +1,20 @@
-"""A policy against the base: questions kept, lost and gained.
+"""A policy against the base: questions kept, lost and gained, and where a loss sits.
 
 A prompt is solved with the probability that k samples hold a right one, without bias from all n (`pass_at_k`). The
 draws of the base and of a policy are independent, so that the chance that both solve a prompt is the product
 (arXiv 2509.07430, section 6). A dataset without one evaluation of the base is a `ValueError`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
+from dphrl.evaluation.estimator import pass_at_k, right_among
 from dphrl.evaluation.interval import Floats
-from dphrl.evaluation.names import BASE, BASE_ITSELF
-from dphrl.evaluation.study import Policy, PolicyKey, Study
+from dphrl.evaluation.names import BASE, BASE_ITSELF, STRATA
+from dphrl.evaluation.study import Policy, Study
 from dphrl.store.catalogue import SCHEMAS
-
-
-@dataclass(frozen=True)
-class Solved:
-    """The chances that the base (`base`), both and only the policy (`gained`) solve each prompt; (prompts,) float64."""
-
-    key: PolicyKey
-    policy: Policy
-    base: Floats
-    both: Floats
-    gained: Floats
 
 
 def keep_explore(study: Study) -> pl.DataFrame:
@@ -36,12 +25,25 @@ def keep_explore(study: Study) -> pl.DataFrame:
     lost), explore = gained / (gained + neither). ndr = gained / (kept + gained), the net discovery rate of
     arXiv 2507.14843. A rate over no prompts is null. gained - lost = sum t - sum b, and kept + gained = sum t.
 
-    The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_by_k`.
+    The row `base_itself`, for k up to n / 2, shows the values that chance alone gives: see `solved_at`.
     """
     rows: list[tuple[object, ...]] = []
-    for solved in solved_by_k(study, sorted(study.config.k)):
-        if solved:
-            rows += _rates(solved)
+    bases = bases_of(study)
+    for policy in study.policies:
+        base_policy = bases[policy.key.dataset]
+        itself = policy is base_policy
+        most = base_policy.n // 2 if itself else min(base_policy.n, policy.n)
+        ks = [k for k in sorted(study.config.k) if k <= most]
+        if not ks:
+            continue
+        base, both, gained = solved_at(base_policy, policy, ks)
+        lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
+        above = np.hstack([both, gained, gained])
+        below = np.hstack([both + lost, gained + neither, both + gained])
+        intervals = np.stack(policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
+        numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
+        key = policy.key._replace(method=BASE_ITSELF) if itself else policy.key
+        rows += ((*key, *row) for row in zip(ks, *intervals, *numbers, strict=True))
     return SCHEMAS["keep_explore"].frame(rows).with_columns(pl.selectors.float().fill_nan(None))
 
 
@@ -56,36 +58,46 @@ def bases_of(study: Study) -> dict[str, Policy]:
     return bases
 
 
-def solved_by_k(study: Study, ks: Sequence[int]) -> Iterator[dict[int, Solved]]:
-    """Compare the base with each policy at the members of `ks` up to the samples of both.
+def solved_at(base: Policy, policy: Policy, ks: Sequence[int]) -> tuple[Floats, Floats, Floats]:
+    """Compare the base with a policy at each k, up to the samples of both.
 
     The base is compared with itself, for k up to n / 2, over all pairs of disjoint draws of k of its n samples. With
     q_m = C(n-c, m) / C(n, m), both draws solve a prompt with probability 1 - 2 q_k + q_2k, only the second with
     q_k - q_2k.
+
+    Returns:
+        The chances that the base, both, and only the policy solve a prompt; each (prompts, ks).
     """
-    bases = bases_of(study)
-    for policy in study.policies:
-        base, key = bases[policy.key.dataset], policy.key
-        possible = [k for k in ks if k <= (base.n // 2 if policy is base else min(base.n, policy.n))]
-        first, other = base.pass_at(possible), policy.pass_at([2 * k for k in possible] if policy is base else possible)
-        if policy is base:
-            key, both, gained = key._replace(method=BASE_ITSELF), 2.0 * first - other, other - first
-        else:
-            both, gained = first * other, (1.0 - first) * other
+    first = base.pass_at(ks)
+    if policy is base:
+        twice = base.pass_at([2 * k for k in ks])
         # A chance of 0 may have a negative last bit.
-        parts = zip(possible, first.T, np.maximum(both, 0.0).T, gained.T, strict=True)
-        yield {k: Solved(key, policy, *arrays) for k, *arrays in parts}
+        return first, np.maximum(2.0 * first - twice, 0.0), twice - first
+    other = policy.pass_at(ks)
+    return first, first * other, (1.0 - first) * other
 
 
-def _rates(solved: Mapping[int, Solved]) -> Iterator[tuple[object, ...]]:
-    """The rows of a policy, one for each k."""
-    first = next(iter(solved.values()))
-    base, both, gained = (
-        np.stack([getattr(part, name) for part in solved.values()], axis=1) for name in ("base", "both", "gained")
-    )
-    lost, neither = np.maximum(base - both, 0.0), np.maximum(1.0 - base - gained, 0.0)
-    above = np.hstack([both, gained, gained])
-    below = np.hstack([both + lost, gained + neither, both + gained])
-    ends = np.stack(first.policy.ratio(above, below)).reshape(3, 3, -1).swapaxes(0, 1).reshape(9, -1)
-    numbers = (part.sum(axis=0) for part in (both, lost, gained, neither))
-    return ((*first.key, *row) for row in zip(solved, *ends, *numbers, strict=True))
+def strata(base: Policy, k: int) -> Mapping[str, tuple[Floats, Floats]]:
+    """Questions by how often the base solves them, and pass@k of another draw of the base.
+
+    Questions chosen by the samples that also measure the base show a loss where there is none: those that it solved by
+    luck are solved less often by any draw after it. So one half of the base's samples decides the stratum of a
+    question, and the other half is the base's pass@k. All ways to divide the samples count alike. That is exact from n
+    and c, and nothing is sampled again: of c right samples, a are in the first half with the hypergeometric chance.
+
+    Args:
+        k: at most half of the samples of each question.
+
+    Returns:
+        Of each stratum (questions,): the chance to be in it, and to be in it and solved by k samples of the other half.
+    """
+    sizes, right, place = base.pairs
+    chances = np.zeros((2, len(STRATA), len(sizes)))
+    for pair, (n, c) in enumerate(zip(sizes.tolist(), right.tolist(), strict=True)):
+        half = n // 2
+        first = np.arange(max(0, c - (n - half)), min(c, half) + 1)
+        chance = right_among(n, half)[c, first]
+        stratum = np.sum([first > 0, 8 * first > half, 2 * first > half], axis=0)
+        solved = chance * pass_at_k(n - half, c - first, k)
+        chances[:, :, pair] = [np.bincount(stratum, weights, len(STRATA)) for weights in (chance, solved)]
+    return {name: (inside[place], solved[place]) for name, inside, solved in zip(STRATA, *chances, strict=True)}

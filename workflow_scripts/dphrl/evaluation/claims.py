@@ -84,7 +84,14 @@ def judged(
     for claim in claims:
         measured = list(_measured(claim, comparisons, roles))
         if not measured and claim.dataset is not None:
-            _refuse(claim, comparisons)
+            pair = f"{claim.method} against {claim.against} on {claim.dataset}"
+            pair += f" of level {claim.level}" if claim.level else ""
+            here = comparisons.filter(dataset=claim.dataset, level=claim.level)
+            metrics = sorted(set(here.filter(method=claim.method, against=claim.against)["metric"]))
+            raise ValueError(
+                f"evaluate.claims.primary: {claim.metric} of {pair} was not measured;"
+                f" measured are {', '.join(metrics) or 'no metrics of this pair there'}"
+            )
         rows += measured
     rows.sort(key=lambda row: not row["primary"])
     number = sum(row["primary"] for row in rows)
@@ -135,15 +142,6 @@ def _margin(row: Mapping[str, Any], rules: ClaimsConfig) -> float:
     if row["metric"].startswith("accuracy_bought"):
         return rules.margin_bought
     return rules.margin_counts if row["metric"] == STYLES else rules.margin
-
-
-def _refuse(claim: Claim, measured: pl.DataFrame) -> None:
-    pair = measured.filter(dataset=claim.dataset, level=claim.level, method=claim.method, against=claim.against)
-    levels = f" of level {claim.level}" if claim.level else ""
-    raise ValueError(
-        f"evaluate.claims.primary: {claim.metric} of {claim.method} against {claim.against} on {claim.dataset}{levels}"
-        f" was not measured; measured are {', '.join(sorted(set(pair['metric']))) or 'no metrics of this pair there'}"
-    )
 
 
 def _metric(name: str, measured: Sequence[str]) -> str:

@@ -1,12 +1,13 @@
 """Comparisons between methods on the same questions, each with one interval over trainings and questions."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
-from dphrl.evaluation.against_base import bases_of, solved_by_k
+from dphrl.evaluation.against_base import bases_of, solved_at, strata
 from dphrl.evaluation.claims import Claim
 from dphrl.evaluation.estimator import majority
 from dphrl.evaluation.frontier import BOUGHT, BOUGHT_SPLIT, Paths
@@ -31,7 +32,6 @@ from dphrl.evaluation.names import (
     average_of,
     numbered,
 )
-from dphrl.evaluation.strata import strata
 from dphrl.evaluation.study import Policy, PolicyKey, Study
 from dphrl.store.catalogue import SCHEMAS
 
@@ -67,23 +67,24 @@ def comparisons(study: Study, followed: Sequence[Paths] = ()) -> pl.DataFrame:
         ValueError: every k is larger than the number of samples, or a dataset has no evaluation of the base.
     """
     last = study.last_steps()
-    rows = [{"level": level, **row} for level, part in [("", last), *last.levels] for row in _differences(part)]
-    rows += _bought(study, followed)
+    rows = [*_bought(study, followed)]
+    for level, part in [("", last), *last.levels]:
+        by_role = defaultdict[str, dict[str, dict[str, _Metric]]](dict)
+        for dataset, metrics in _measure(part).items():
+            for name, metric in metrics.items():
+                rows += _rows(level, dataset, name, [metric], part)
+            if dataset in part.config.roles:
+                by_role[part.config.roles[dataset]][dataset] = metrics
+        for role, members in by_role.items():
+            if len(members) > 1:
+                means = [metrics[_largest(metrics, "mean@")] for metrics in members.values()]
+                solved = [
+                    metrics[_largest(metrics, "pass@", _PUBLISHED_K.get(name, 8))] for name, metrics in members.items()
+                ]
+                rows += _rows(level, average_of(role), "mean", means, part)
+                rows += _rows(level, average_of(role), "pass@k", solved, part)
     schema = SCHEMAS["comparisons"]
     return schema.frame(rows).with_columns(pl.selectors.float().fill_nan(None)).sort(schema.key)
-
-
-def _differences(last: Study) -> Iterator[dict[str, object]]:
-    """The comparisons of the metrics of single policies, on each dataset and on average."""
-    measured = _measure(last)
-    for dataset, metrics in measured.items():
-        for name, metric in metrics.items():
-            yield from _rows(dataset, name, [metric], last)
-    for role, members in _by_role(measured, last.config.roles).items():
-        means = [metrics[_largest(metrics, "mean@")] for metrics in members.values()]
-        solved = [metrics[_largest(metrics, "pass@", _PUBLISHED_K.get(name, 8))] for name, metrics in members.items()]
-        for name, averaged in (("mean", means), ("pass@k", solved)):
-            yield from _rows(role, name, averaged, last)
 
 
 def _bought(study: Study, followed: Sequence[Paths]) -> Iterator[dict[str, object]]:
@@ -101,8 +102,7 @@ def _bought(study: Study, followed: Sequence[Paths]) -> Iterator[dict[str, objec
                     ours, theirs = values[method], values[other]
                     sides = (method, ours[:, 0]), (other, theirs[:, 0])
                     estimate = of_draws(ours, theirs, frontier.questions)
-                    row = _row(frontier.dataset, metric, *sides, estimate, [frontier.questions])
-                    yield {"level": frontier.level, **row}
+                    yield _row(frontier.level, frontier.dataset, metric, *sides, estimate, [frontier.questions])
 
 
 def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
@@ -127,32 +127,22 @@ def _measure(last: Study) -> dict[str, dict[str, _Metric]]:
         for name, value in values.items():
             add(policy, policy.key, name, value)
     bases = bases_of(last)
-    for policy, by_k in zip(last.policies, solved_by_k(last, last.config.k), strict=True):
+    for policy in last.policies:
         base = bases[policy.key.dataset]
         # The base compares with itself there.
         largest = max((k for k in last.config.k if 2 * k <= base.n), default=0)
-        if largest not in by_k:
+        if not 0 < largest <= policy.n:
             continue
-        solved = by_k[largest]
-        for rate, part, weight in (("keep", solved.both, solved.base), ("explore", solved.gained, 1.0 - solved.base)):
+        key = policy.key._replace(method=BASE_ITSELF) if policy is base else policy.key
+        solved, both, gained = (part[:, 0] for part in solved_at(base, policy, [largest]))
+        for rate, part, weight in (("keep", both, solved), ("explore", gained, 1.0 - solved)):
             if weight.any():
-                add(policy, solved.key, f"{rate}@{largest}", part, weight)
+                add(policy, key, f"{rate}@{largest}", part, weight)
         for stratum, (inside, again) in strata(base, largest).items():
             if inside.sum() >= 1.0:
                 passed = again if policy is base else inside * policy.pass_at([largest])[:, 0]
-                add(policy, solved.key, f"{stratum}@{largest}", passed, inside)
+                add(policy, key, f"{stratum}@{largest}", passed, inside)
     return measured
-
-
-def _by_role(
-    measured: Mapping[str, dict[str, _Metric]], roles: Mapping[str, str]
-) -> dict[str, dict[str, dict[str, _Metric]]]:
-    """The datasets of each role with several datasets, by the name of their average."""
-    by_average: dict[str, dict[str, dict[str, _Metric]]] = {}
-    for dataset, metrics in measured.items():
-        if dataset in roles:
-            by_average.setdefault(average_of(roles[dataset]), {})[dataset] = metrics
-    return {name: members for name, members in by_average.items() if len(members) > 1}
 
 
 def _largest(metrics: Mapping[str, _Metric], start: str, most: float = np.inf) -> str:
@@ -161,7 +151,7 @@ def _largest(metrics: Mapping[str, _Metric], start: str, most: float = np.inf) -
     return f"{start}{max((number for number in numbers if number <= most), default=numbers[0])}"
 
 
-def _rows(dataset: str, name: str, metrics: Sequence[_Metric], study: Study) -> Iterator[dict[str, object]]:
+def _rows(level: str, dataset: str, name: str, metrics: Sequence[_Metric], study: Study) -> Iterator[dict[str, object]]:
     """The comparisons of a metric: with the methods of `evaluate.against`, and the pairs of claims.
 
     Args:
@@ -180,7 +170,8 @@ def _rows(dataset: str, name: str, metrics: Sequence[_Metric], study: Study) -> 
     for method, other in dict.fromkeys(pairs):
         if other in values:
             ours, theirs = ((side, training_means(values[side], questions)) for side in (method, other))
-            yield _row(dataset, name, ours, theirs, difference(values[method], values[other], questions), questions)
+            estimate = difference(values[method], values[other], questions)
+            yield _row(level, dataset, name, ours, theirs, estimate, questions)
 
 
 def _pairs(methods: Iterable[str], against: Sequence[str], claims: Sequence[Claim]) -> Iterator[tuple[str, str]]:
@@ -192,6 +183,7 @@ def _pairs(methods: Iterable[str], against: Sequence[str], claims: Sequence[Clai
 
 
 def _row(
+    level: str,
     dataset: str,
     metric: str,
     ours: tuple[str, Floats],
@@ -209,7 +201,7 @@ def _row(
     clusters = [sample.clusters for sample in questions]
     stratum = metric.partition("@")[0] in STRATA
     return {
-        **{"dataset": dataset, "metric": metric, "method": method, "against": against},
+        **{"level": level, "dataset": dataset, "metric": metric, "method": method, "against": against},
         **{"difference": estimate.value, "low": low, "high": high, "p": estimate.p},
         "p_permutation": permutation_p(means, other),
         **{"seeds": len(means), "seeds_against": 0 if against in UNTRAINED else len(other)},

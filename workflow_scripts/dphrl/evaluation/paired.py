@@ -76,20 +76,16 @@ def paired_difference(
     (low, high), wide = ends(NARROW), ends(WIDE)
     narrow = low, high
     if shares:
-        narrow = max(min(low, _doubted(rows, questions)), -1.0), min(high, 1.0)
+        # Two pseudo-questions, or pseudo-groups, of -1 and +1.
+        pseudo = np.repeat([-1.0, 1.0], max(1, round(rows.shape[1] / questions.units)))
+        labels = np.concatenate([questions.unit, questions.unit.max() + 1 + (pseudo > 0)])
+        extended = np.hstack([rows, np.tile(pseudo, (len(rows), 1))])
+        doubted = estimate(extended, Questions(np.ones(extended.shape[1]), labels)).interval(NARROW)[0]
+        narrow = max(min(low, doubted), -1.0), min(high, 1.0)
         wide = max(wide[0], -1.0), min(wide[1], 1.0)
     groups = questions.clusters if questions.grouped else None
     means = float(base.mean()), float(tuned.mean())
     return PairedDifference(measured.value, *means, wide, narrow, measured, rows.shape[1], groups)
-
-
-def _doubted(rows: Floats, questions: Questions) -> float:
-    """The lower 90 % end with two pseudo-questions, or pseudo-groups, of -1 and +1."""
-    size = max(1, round(rows.shape[1] / questions.units))
-    pseudo = np.repeat([-1.0, 1.0], size)
-    labels = np.concatenate([questions.unit, questions.unit.max() + 1 + (pseudo > 0)])
-    extended = np.hstack([rows, np.tile(pseudo, (len(rows), 1))])
-    return estimate(extended, Questions(np.ones(extended.shape[1]), labels)).interval(NARROW)[0]
 
 
 def needed(

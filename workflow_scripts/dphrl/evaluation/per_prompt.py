@@ -122,8 +122,11 @@ def evaluate(
     greedy = samples.filter(pl.col("sample_index") == -1).select("prompt_id", greedy_correct="correct")
     drawn = samples.filter(pl.col("sample_index") >= 0).with_columns(row=pl.col("prompt_id").rle_id())
     # One column after the other: windows over all samples are the peak of memory.
-    listed = {name: column for name, column in _CLASS_LISTS.items() if column in classes}
-    lists = {name: drawn.select(_first_alike(column)).to_series() for name, column in listed.items()}
+    lists = dict[str, pl.Series]()
+    for name, column in _CLASS_LISTS.items():
+        if column in classes:
+            first = pl.col("sample_index").min().over("row", column)
+            lists[name] = drawn.select(pl.when(pl.col(column).is_not_null()).then(first)).to_series()
     counted = (
         drawn.with_columns(**lists)
         .group_by("prompt_id", maintain_order=True)
@@ -202,8 +205,3 @@ def unmatched_styles(evaluation: pl.LazyFrame) -> str | None:
     if not samples or 2 * other <= samples:
         return None
     return f"WARNING: {other} of {samples} samples begin with no prefix of evaluate.styles and are '{_OTHER_STYLE}'"
-
-
-def _first_alike(column: str) -> pl.Expr:
-    first = pl.col("sample_index").min().over("row", column)
-    return pl.when(pl.col(column).is_not_null()).then(first)

@@ -61,7 +61,12 @@ def headline(study: Study) -> pl.DataFrame:
         rows += _rows(policy, np.hstack(list(proportions.values())), proportions)
         if policy.key.dataset in styled:
             rows += _rows(policy, policy.column(STYLES), [STYLES], proportion=False)
-        rows += _constants(policy)
+        if "constants" in policy.rows.columns and policy.rows["constants"].count():
+            # Null where no verdict on a right sample tells whether it read a table.
+            constants = policy.column("constants")
+            above, below = (np.where(np.isnan(constants), 0.0, each) for each in (constants, policy.column("c")))
+            (value,), (low,), (high,) = policy.ratio(above, below)
+            rows.append((*policy.key, "constants", value, low, high))
     return SCHEMAS["headline"].frame(rows)
 
 
@@ -90,12 +95,3 @@ def _rows(
     """A row for each column of `values`, (prompts, rows): key of the policy, labels, mean and its interval."""
     intervals = policy.ratio(values, proportion=proportion)
     return ((*policy.key, *row) for row in zip(*labels, *intervals, strict=True))
-
-
-def _constants(policy: Policy) -> Iterator[tuple[object, ...]]:
-    """The row of the metric constants, if verdicts on right samples of the policy tell whether a table was read."""
-    if "constants" in policy.rows.columns and policy.rows["constants"].count():
-        judged = policy.rows.select("constants", right=pl.when(pl.col("constants").is_not_null()).then("c"))
-        above, below = (judged.select(pl.col(name).fill_null(0).cast(pl.Float64)).to_numpy() for name in judged.columns)
-        (value,), (low,), (high,) = policy.ratio(above, below)
-        yield (*policy.key, "constants", value, low, high)

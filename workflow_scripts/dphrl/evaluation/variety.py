@@ -63,7 +63,12 @@ def rarefaction(study: Study) -> pl.DataFrame:
     having = {kind: last.datasets_with(kind) for kind in _KINDS}
     having["skeletons"] -= having["programs"]
     for dataset, policies in last.by_dataset().items():
-        by_kind = {kind: [_rarefied(policy, kind) for policy in policies] for kind in _KINDS if dataset in having[kind]}
+        by_kind: dict[str, list[Floats]] = {}
+        for kind in _KINDS:
+            if dataset in having[kind]:
+                counts = [class_counts(policy.codes(kind), policy.samples) for policy in policies]
+                # (prompts, sizes), NaN for prompts with fewer right answers.
+                by_kind[kind] = [np.stack([rarefied(each, m) for m in SIZES], axis=1) for each in counts]
         common = {kind: ~np.isnan(values).any(axis=0) for kind, values in by_kind.items()}
         for number, policy in enumerate(policies):
             for kind, values in by_kind.items():
@@ -74,12 +79,6 @@ def rarefaction(study: Study) -> pl.DataFrame:
                     if prompts >= FEWEST_PROMPTS:
                         rows.append((*policy.key, kind, m, int(prompts), *interval))
     return SCHEMAS["rarefied"].frame(rows)
-
-
-def _rarefied(policy: Policy, kind: str) -> Floats:
-    """(prompts, sizes), NaN for prompts with fewer right answers."""
-    counts = class_counts(policy.codes(kind), policy.samples)
-    return np.stack([rarefied(counts, m) for m in SIZES], axis=1)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Final, Protocol, Self
 
-from dphrl.data.thoughts import answer_part
+from dphrl.data.answer_text import answer_part
 from dphrl.store.verdicts import VERDICTS
 
 

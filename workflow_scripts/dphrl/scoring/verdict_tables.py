@@ -18,13 +18,15 @@ _SHOWN = 80
 def verdict_frame(keys: pl.DataFrame, verdicts: Sequence[Verdict]) -> pl.DataFrame:
     """Verdicts as a table of the schema `verdicts`; `keys`: prompt_id and sample_index of each, in their order."""
     schema = SCHEMAS["verdicts"]
-
-    def values(name: str) -> Any:
+    columns: dict[str, Any] = {}
+    for name in schema.columns:
         if name in schema.key:
-            return keys[name]
-        return [_without_surrogates(getattr(verdict, name)) for verdict in verdicts]
-
-    return schema.frame({name: values(name) for name in schema.columns})
+            columns[name] = keys[name]
+            continue
+        values = [getattr(verdict, name) for verdict in verdicts]
+        # Tables cannot hold lone surrogates.
+        columns[name] = [v.encode("utf-8", "replace").decode("utf-8") if isinstance(v, str) else v for v in values]
+    return schema.frame(columns)
 
 
 def score_rollouts(
@@ -61,8 +63,17 @@ def unanswered_or_cut_off(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, place:
     """
     share = verdicts.select((pl.col("verdict") == "no_answer").mean()).collect().item() or 0.0
     cut = rollouts.select((pl.col("finish_reason") == "length").mean()).collect().item() or 0.0
+    if max(share, cut) < _MANY:
+        return ""
     if share < _MANY:
-        return _cut_off(rollouts, verdicts, cut) if cut >= _MANY else ""
+        ended = rollouts.select("prompt_id", "sample_index", cut=pl.col("finish_reason") == "length")
+        judged = ended.join(verdicts, on=["prompt_id", "sample_index"]).group_by("cut").agg(pl.col("correct").mean())
+        right = dict(judged.collect().iter_rows())
+        others = f", and {percent(right[False])} % of the others" if False in right else ""
+        return (
+            f"{percent(cut)} % of the samples were cut off at max_tokens; {percent(right[True])} % of these are"
+            f" right{others}"
+        )
     first = verdicts.filter(verdict="no_answer").select("prompt_id", "sample_index").head(1).collect()
     text = rollouts.join(first.lazy(), on=first.columns, how="semi").select("text").collect().item()
     end = visible(text[-_SHOWN:], "")
@@ -70,17 +81,6 @@ def unanswered_or_cut_off(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, place:
     return (
         f"no answer was found{advice} in {percent(share)} % of the samples, {percent(cut)} % were cut off at"
         f" max_tokens; the end of one without an answer: {'...' * (len(text) > _SHOWN)}{end!r}"
-    )
-
-
-def _cut_off(rollouts: pl.LazyFrame, verdicts: pl.LazyFrame, share: float) -> str:
-    ended = rollouts.select("prompt_id", "sample_index", cut=pl.col("finish_reason") == "length")
-    judged = ended.join(verdicts, on=["prompt_id", "sample_index"]).group_by("cut").agg(pl.col("correct").mean())
-    right = dict(judged.collect().iter_rows())
-    others = f", and {percent(right[False])} % of the others" if False in right else ""
-    return (
-        f"{percent(share)} % of the samples were cut off at max_tokens; {percent(right[True])} % of these are"
-        f" right{others}"
     )
 
 
@@ -98,8 +98,3 @@ def audit_gold(gold: pl.DataFrame, scorer: Scorer, drop: Collection[str]) -> pl.
         decisive = [reason for reason in reasons if reason == "unrunnable" or reason in drop]
         rows.append((key, truth, verdict, not decisive, next(iter(decisive + reasons), None)))
     return SCHEMAS["gold"].frame(rows)
-
-
-def _without_surrogates(value: Any) -> Any:
-    """Text without lone surrogates, which tables cannot hold."""
-    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value

@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from dphrl.data.latex import last_boxed
+from dphrl.data.answer_text import last_boxed
 from dphrl.scoring.math.forms import DEGREE, PLAIN_NUMBER, usual
 from dphrl.scoring.math.units import BASED, CURRENCY
 
@@ -81,11 +81,6 @@ _FRACTION: Final = re.compile(
 _PERCENT: Final = re.compile(r"\\?%$")
 
 
-def extract_boxed(response: str) -> str | None:
-    r"""The content of the last complete \boxed{}, or None if there is none or it is empty."""
-    return last_boxed(response) or None
-
-
 def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
     r"""The answer of a response, and whether it is prose that contains the answer; None if there is none.
 
@@ -95,8 +90,8 @@ def final_answer(response: str, mode: str) -> tuple[str, bool] | None:
     it is a line; else the last 4000 characters, as prose.
     """
     if mode == "boxed":
-        boxed = extract_boxed(response)
-        return None if boxed is None else (boxed, False)
+        boxed = last_boxed(response)
+        return (boxed, False) if boxed else None
     tagged = next((content for content in reversed(_TAGGED.findall(response)) if content.strip()), "").strip()
     prose = tagged or response.strip()
     end = prose[-MAX_CHARACTERS:]
@@ -136,8 +131,8 @@ def _boxes(response: str) -> str | None:
     r"""The last \boxed{}, with those before it that only separators part from it, joined by commas."""
     contents: list[str] = []
     for piece in reversed(response.rsplit("\\boxed", _MOST_BOXES)[1:]):
-        content = extract_boxed("\\boxed" + piece)
-        if content is None:
+        content = last_boxed("\\boxed" + piece)
+        if not content:
             if contents:
                 break
             continue

@@ -86,7 +86,10 @@ class Judge:
         if not answer.is_single and not self._agree(answer):
             return self._refused("relation")
         if gold.entries and answer.entries:
-            return self._entries(gold, answer)
+            # Tuples, points and intervals: the library takes `[5,3]` and `(7,2)` for empty intervals.
+            if gold.ends != answer.ends or len(gold.entries) != len(answer.entries):
+                return self._refused("brackets")
+            return all(map(self._pair, gold.entries, answer.entries))
         for (wanted, error), shown in product(gold.accepted, answer.shown):
             allowed = self._tolerance if error is None else float(error)
             if algebra.same(self._parse(wanted.value), self._parse(shown.value), allowed):
@@ -106,12 +109,6 @@ class Judge:
             pairs.append((wanted, number / 100 if answer.percent else number * 100))
         digits = gold.form + answer.form
         return any(is_near(*pair, tolerance if error is None else error, digits) for pair in pairs)
-
-    def _entries(self, gold: Member, answer: Member) -> bool:
-        """Tuples, points and intervals by their entries: the library takes `[5,3]` and `(7,2)` for empty intervals."""
-        if gold.ends != answer.ends or len(gold.entries) != len(answer.entries):
-            return self._refused("brackets")
-        return all(map(self._pair, gold.entries, answer.entries))
 
     def _agree(self, answer: Member) -> bool:
         r"""Whether the sides of `a = b \approx c` that are numbers are equal; c at its digits."""

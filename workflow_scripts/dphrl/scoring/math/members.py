@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, TypeVar
 
-from dphrl.data.latex import split_at_commas
+from dphrl.data.answer_text import split_at_commas
 from dphrl.scoring.math.answers import normal_form, number
 from dphrl.scoring.math.forms import PLAIN_NUMBER
 from dphrl.scoring.math.relations import Sides, decimals, sides, symbols
@@ -156,8 +156,11 @@ def members(text: str) -> list[Member]:
     if "{" in text:
         text = _TEXT.sub(_parts, text)
     text = _SEPARATOR.sub(",", text).strip()
-    inside = _inside_of_braces(text)
-    parts = [part for part in map(str.strip, split_at_commas(inside or text)) if normal_form(part)]
+    braced = _SET_OF.sub("", text, count=1) if text.count("\\{") == 1 else ""
+    inside = braced[2:-2] if braced.startswith("\\{") and braced.endswith("\\}") else ""
+    if inside and not _EMPTY.fullmatch(inside):
+        text = inside
+    parts = [part for part in map(str.strip, split_at_commas(text)) if normal_form(part)]
     return [Member(value) for part in parts for value in _both_signs(part)]
 
 
@@ -171,13 +174,6 @@ def _both_signs(part: str) -> list[str]:
 def is_set(text: str) -> bool:
     r"""Whether a clean answer is a set in braces, `\{1,2\}`."""
     return text.strip().endswith("\\}") and _SET_OF.sub("", text.strip(), count=1).startswith("\\{")
-
-
-def _inside_of_braces(text: str) -> str | None:
-    braced = _SET_OF.sub("", text, count=1) if text.count("\\{") == 1 else ""
-    if not (braced.startswith("\\{") and braced.endswith("\\}")) or _EMPTY.fullmatch(braced[2:-2]):
-        return None
-    return braced[2:-2]
 
 
 def _error(side: str, approximate: bool) -> Fraction | None:

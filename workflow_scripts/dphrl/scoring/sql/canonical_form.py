@@ -157,7 +157,8 @@ def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
     if joins and not start:
         raise UnnamedSourceError
     sources = [(_source(part.this, scope), part.this.alias_or_name.lower()) for part in (*start, *joins)]
-    inner = all(_is_inner(join) for join in joins)
+    inner = all(join.kind in _INNER for join in joins)
+    inner = inner and not any(join.args.get(key) for join in joins for key in ("side", "method", "using"))
     if inner and not any(isinstance(column, exp.Star) for column in node.expressions):
         sources.sort(key=itemgetter(0))
     origin, names = [form for form, _ in sources], [name for _, name in sources]
@@ -175,7 +176,10 @@ def _select(node: exp.Select, scope: _Scope, named: bool) -> str:
         origin[1:] = [_join(join, form, own) for join, form in zip(joins, origin[1:], strict=True)]
     where = _list(sorted(_form(part, own) for whole in conditions for part in _operands(exp.And, whole)))
     # Each form is made once: subqueries as output columns may be nested.
-    outputs = [_output(column, own) for column in node.expressions]
+    outputs = [
+        (column.alias.lower() if isinstance(column, exp.Alias) else None, _form(column.unalias(), own))
+        for column in node.expressions
+    ]
     columns = _list(f"({value} As {json.dumps(name)})" if name in own.kept else value for name, value in outputs)
     aliases = {name: value for name, value in reversed(outputs) if name is not None}
     rest = _arguments(node, own, without=("expressions", "from_", "joins", "where", "order", "with_"))
@@ -191,20 +195,9 @@ def _source(node: exp.Expr, scope: _Scope) -> str:
     raise UnnamedSourceError
 
 
-def _is_inner(join: exp.Join) -> bool:
-    return not any(join.args.get(key) for key in ("side", "method", "using")) and join.kind in _INNER
-
-
 def _join(join: exp.Join, source: str, scope: _Scope) -> str:
     kind = [join.args.get(key) or "" for key in ("method", "side")]
     return f"({kind} {source} {_arguments(join, scope, without=('this', 'kind', 'method', 'side'))})"
-
-
-def _output(column: exp.Expr, scope: _Scope) -> tuple[str | None, str]:
-    """The alias of an output column, None without one, and the form of its value."""
-    if isinstance(column, exp.Alias):
-        return column.alias.lower(), _form(column.this, scope)
-    return None, _form(column, scope)
 
 
 def _kept_aliases(node: exp.Select, named: bool) -> frozenset[str]:

@@ -55,7 +55,14 @@ class SqlHandler:
         if task["repair"]:
             task = {**task, **{name: normalise_sql(task[name]) for name in ("gold", "sql") if name in task}}
         try:
-            reply = self._reply(task)
+            question = task["database"], task["gold"], task["comparison"]
+            reply = self._judge(*question, task["sql"]) if "sql" in task else self._examine(*question)
+        except BudgetExceededError as error:
+            reply = verdict_reply("timeout", detail=str(error))
+        except DatabaseFaultError as fault:
+            reply = verdict_reply("infrastructure_error", detail=str(fault))
+        except Exception as error:
+            reply = error_reply(error)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         if self._programs and "sql" in task and reply["verdict"] in _RAN:
@@ -67,17 +74,6 @@ class SqlHandler:
                 # No class is worth a verdict.
                 reply["program_class"] = None
         return reply
-
-    def _reply(self, task: Message) -> Message:
-        try:
-            question = task["database"], task["gold"], task["comparison"]
-            return self._judge(*question, task["sql"]) if "sql" in task else self._examine(*question)
-        except BudgetExceededError as error:
-            return verdict_reply("timeout", detail=str(error))
-        except DatabaseFaultError as fault:
-            return verdict_reply("infrastructure_error", detail=str(fault))
-        except Exception as error:
-            return error_reply(error)
 
     def _judge(self, database: str, gold_sql: str, comparison: str, sql: str) -> Message:
         gold, ordered = self._gold(database, gold_sql, comparison)
@@ -123,26 +119,23 @@ class SqlHandler:
 
     def _gold(self, database: str, sql: str, comparison: str) -> _Gold:
         key = (database, sql, comparison)
-        if self._last is None or self._last[0] != key:
-            self._last = None  # its rows need memory
-            execution = self._execute_gold(database, sql)
-            # A query that takes too long to parse is judged by its text.
-            ordered = within(_PROGRAM_S, gold_orders, sql, comparison)
-            gold = _Gold(execution, gold_orders(sql, "spider") if ordered is None else ordered)
-            if execution.by_clock or execution.outcome == "out_of_memory":
-                return gold
-            self._last = key, gold
-        return self._last[1]
-
-    def _execute_gold(self, database: str, sql: str) -> Execution:
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        self._last = None  # its rows need memory
         try:
-            return self._execute(database, sql)
+            execution = self._execute(database, sql)
         except DatabaseFaultError:
             raise
         except Exception as error:
             # An error that nobody expects must not be blamed on the answer.
             reply = error_reply(error)
-            return Execution(reply["verdict"], detail=reply["detail"])
+            execution = Execution(reply["verdict"], detail=reply["detail"])
+        # A query that takes too long to parse is judged by its text.
+        ordered = within(_PROGRAM_S, gold_orders, sql, comparison)
+        gold = _Gold(execution, gold_orders(sql, "spider") if ordered is None else ordered)
+        if not (execution.by_clock or execution.outcome == "out_of_memory"):
+            self._last = key, gold
+        return gold
 
     def _set_alarm(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self._seconds)

@@ -42,7 +42,9 @@ def _with_ties_broken(tree: exp.Query, width: int, descending: bool) -> exp.Quer
     for order in [*tree.find_all(exp.Order)]:
         owner, select = order.parent, order.find_ancestor(exp.Select)
         if isinstance(owner, exp.Window):
-            terms = _rowids(select) if _by_position(owner) else []
+            frame = owner.args.get("spec")
+            by_rows = frame is not None and frame.args.get("kind") == "ROWS"
+            terms = _rowids(select) if by_rows or isinstance(owner.this, _BY_POSITION) else []
         elif not isinstance(owner, exp.Query):
             continue  # such as the order inside of an aggregate
         elif owner is tree or not any(column.is_star for column in owner.selects):
@@ -54,11 +56,6 @@ def _with_ties_broken(tree: exp.Query, width: int, descending: bool) -> exp.Quer
             order.append("expressions", exp.Ordered(this=term, desc=descending))
         changed = changed or bool(terms)
     return tree if changed else None
-
-
-def _by_position(window: exp.Window) -> bool:
-    function, frame = window.this, window.args.get("spec")
-    return isinstance(function, _BY_POSITION) or (frame is not None and frame.args.get("kind") == "ROWS")
 
 
 def _rowids(query: exp.Expr | None) -> list[exp.Expr]:

@@ -17,7 +17,6 @@ from dphrl.scoring.workers.messages import Message, verdict_reply
 from dphrl.scoring.workers.process import WorkerLost, WorkerProcess
 
 _MAX_KILLS: Final = 5
-_MIN_MEMORY_MIB: Final = 256
 _STOPPED: Final = "stopped at the deadline by force, twice: neither steps nor the clock could be seen from within"
 _TIME_UP: Final = frozenset({signal.SIGALRM, signal.SIGXCPU})
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
@@ -61,8 +60,6 @@ class Pool:
     ) -> None:
         if workers < 1:
             raise ValueError(f"workers={workers}: expected at least 1")
-        if memory_mib < _MIN_MEMORY_MIB:
-            raise ValueError(f"memory_mib={memory_mib}: a worker needs at least {_MIN_MEMORY_MIB} to start")
         self._first = {"kind": kind, "options": options, "memory_mib": memory_mib, "cpu_s": deadline_s}
         self._deadline_s, self._alone_s = deadline_s, alone_s
         self._slots: list[WorkerProcess | None] = [None] * workers
@@ -190,16 +187,14 @@ class Pool:
             f"The task: {str(task)[:500]}"
         )
 
-    def _worker(self, slot: int) -> WorkerProcess:
-        process = self._slots[slot] = self._slots[slot] or self._start(_MAX_KILLS)
-        return process
-
-    def _start(self, retries: int) -> WorkerProcess:
+    def _worker(self, slot: int, retries: int = _MAX_KILLS) -> WorkerProcess:
+        """The worker of a slot, started if it is not running."""
         try:
-            return WorkerProcess(self._first)
+            process = self._slots[slot] = self._slots[slot] or WorkerProcess(self._first)
+            return process
         except (WorkerLost, OSError) as error:
             if retries and isinstance(error, WorkerLost) and error.outside:
-                return self._start(retries - 1)
+                return self._worker(slot, retries - 1)
             raise InfrastructureError(f"a scoring worker cannot be started: {error}") from error
 
 

@@ -51,15 +51,12 @@ def main() -> None:
     while (batch := read(requests)) is not None:
         for task in batch["tasks"]:
             _allow_cpu(first["cpu_s"])
-            _send(replies, {**_reply(handler, task), "id": task["id"]})
-
-
-def _reply(handler: Handler, task: Message) -> Message:
-    """The handler's reply, or its error as a reply: an error in a library must not end the scoring of other answers."""
-    try:
-        return handler.run(task)
-    except BaseException as error:
-        return error_reply(error)
+            try:
+                reply = handler.run(task)
+            except BaseException as error:
+                # An error in a library must not end the scoring of other answers.
+                reply = error_reply(error)
+            _send(replies, {**reply, "id": task["id"]})
 
 
 def _send(stream: BinaryIO, message: Message) -> None:
