@@ -21,10 +21,10 @@ from dphrl.data.partition import candidates
 from dphrl.data.partition_counts import NothingToTrainError, require_answers, require_questions, sizes, thresholds
 from dphrl.data.prepare import prepare
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
+from dphrl.plan.start import check_folder
 from dphrl.scoring.factory import load_scorer
 from dphrl.scoring.verdict_tables import score_rollouts
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.folder import check_folder
 from dphrl.store.parquet import write_table
 from dphrl.store.stage import library_version
 from dphrl.training.job import SegmentJob, train_segment

@@ -7,7 +7,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +18,8 @@ from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.code import project_commit, verify_code
 from dphrl.store.files import sha256_file
 from dphrl.store.manifest import folder_of, manifest_digest, names_digest, verified_manifest, write_manifest
-from dphrl.store.parquet import check_listed, table_digest, write_table
+from dphrl.store.parquet import check_listed, read_footer, table_digest, write_table
+from dphrl.store.schema import SchemaError
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
 Timing = tuple[str, float, int | None]
@@ -36,6 +37,15 @@ def library_version(name: str) -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     raise importlib.metadata.PackageNotFoundError(name)
+
+
+def other_version(root: Path) -> str | None:
+    """The version of this project that made a run, if it is neither this one nor a patch of it; else None."""
+    for file in sorted(root.glob("prompts/*.parquet")):
+        with suppress(SchemaError):  # a damaged file, which the audit names
+            made = str(read_footer(file, verify=False).get("made_by", "dphrl 0.4.0")).split()[-1]
+            return None if made.split(".")[:2] == library_version("dphrl").split(".")[:2] else made
+    return None
 
 
 def _version(name: str) -> str:
