@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
-    ("extras", "model_config", "text"),
+    ("model_config", "text"),
     ("hub", "machine"),
     ("config",),
     ("store",),
