@@ -30,7 +30,12 @@ def load_config(data: Mapping[str, Any]) -> Config:
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(_problems(error, data)) from None
+        # A key of several types has an error for each of them.
+        by_place: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+        for each in error.errors():
+            if each["type"] != _FOLLOW_UP:
+                by_place.setdefault(_place(each, data), []).append(each)
+        raise ConfigError([_problem(place, errors) for place, errors in by_place.items()]) from None
     if problems := problems_between_keys(config):
         raise ConfigError(problems)
     return config
@@ -43,15 +48,6 @@ def read_config(*paths: Path) -> Config:
         return load_config(merged(*blocks))
     except ConfigError as error:
         raise ConfigError(error.problems, paths) from None
-
-
-def _problems(error: ValidationError, data: Mapping[str, Any]) -> list[Problem]:
-    """The errors of pydantic as one problem for each key; a key of several types has an error for each of them."""
-    by_place: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
-    for each in error.errors():
-        if each["type"] != _FOLLOW_UP:
-            by_place.setdefault(_place(each, data), []).append(each)
-    return [_problem(place, errors) for place, errors in by_place.items()]
 
 
 def _place(error: ErrorDetails, data: Any) -> tuple[str | int, ...]:

@@ -48,12 +48,6 @@ def other_version(root: Path) -> str | None:
     return None
 
 
-def _version(name: str) -> str:
-    """The version in a footer, of vLLM with its model runner if it is V2: it decides which response a seed gives."""
-    runner = ", model runner V2" if name == "vllm" and os.environ.get(V2_RUNNER, "0") != "0" else ""
-    return library_version(name) + runner
-
-
 @dataclass
 class Stage:
     """A stage and its inputs so far; both are in the footer of every output.
@@ -183,12 +177,15 @@ class Stage:
 
         With the block `hardware` of a stage that reads it: the machine as configured, which no rerun depends on.
         """
+        libraries = {name: library_version(name) for name in ("polars", *self.libraries)}
+        if "vllm" in libraries and os.environ.get(V2_RUNNER, "0") != "0":
+            libraries["vllm"] += ", model runner V2"  # another response to each seed
         return {
             "stage": self.name,
             "config": self.config,
             "code": self.code,
             "inputs": dict(sorted(self.inputs.items())),
-            "libraries": {name: _version(name) for name in ("polars", *self.libraries)},
+            "libraries": libraries,
             "seed": self.seed,
             **({"hardware": self.hardware} if self.hardware else {}),
         }
