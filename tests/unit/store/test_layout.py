@@ -21,7 +21,6 @@ def _layout(**blocks: Any) -> Layout:
         "toy": {},
         "datasets": {"train": TOY, "cross": TOY},
         "train_dataset": "train",
-        "sampling": {"presample": {"shards": 2}},
         "train": {"steps": 8, "segment_steps": 2, "eval_every": 4, "seeds": [1, 2]},
         "methods": {
             "grpo": {"rollout_on": "all"},
@@ -185,10 +184,6 @@ def test_names_of_the_hub_have_listings_and_paths_have_none(tmp_path: Path) -> N
 def test_paths_keep_the_fields_that_are_not_given() -> None:
     layout = _layout()
     assert layout.path("verdicts", policy=BASE) == "results/run/verdicts/base/{dataset}.evaluate/{shard}.parquet"
-    assert layout.shards("rollouts", BASE, "cross") == ["results/run/rollouts/base/cross.evaluate/0.parquet"]
-    assert layout.drawn_shards("drawn_rollouts", "presample") == [
-        f"results/run/draws/main/rollouts/train.presample/{shard}.parquet" for shard in (0, 1)
-    ]
     policy = layout.path("policy", **PolicyName("grpo", 1, 4)._asdict())
     assert policy == "results/run/policies/grpo-s1/step4.json"
 

@@ -72,13 +72,13 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
     layout, train = Layout(config), config.train_dataset
     prompts, prompt_tokens, response_tokens, measured = {}, {}, {}, set()
     for name in sorted(config.datasets, key=lambda name: name != train):
-        plan = "presample" if name == train else "evaluate"
-        shards = layout.drawn_shards("drawn_rollouts", plan) if name == train else layout.shards("rollouts", BASE, name)
-        files = [folder / path for path in shards]
+        kind, plan = ("drawn_rollouts", "presample") if name == train else ("rollouts", "evaluate")
+        shards = range(getattr(config.sampling, plan).shards)
+        fields = {"policy": BASE, "draw": DRAW, "dataset": name, "plan": plan}
+        files = [folder / layout.path(kind, **fields, shard=shard) for shard in shards]
         prompts[name], prompt_tokens[name] = prompts_of(config, name, folder)
         limit = getattr(config.sampling, plan).max_tokens
-        # A division that is given needs no samples of the training set.
-        if files and all(file.exists() for file in files):
+        if all(file.exists() for file in files):
             _, response_tokens[name] = _count_and_mean(files, "token_ids")
             measured.add(name)
         elif train in measured and config.datasets[name].task == config.datasets[train].task:
