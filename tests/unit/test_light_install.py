@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -57,16 +56,6 @@ print([name for name in {libraries} if name in sys.modules])
     done = _python("-c", script)
     assert done.stdout.count("usage: dphrl ") == len(COMMANDS)
     assert done.stdout.endswith("\n[]\n")
-
-
-def test_the_command_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    shown = capsys.readouterr().out
-    assert [name for name in COMMANDS if not re.search(rf"^    {name}\s", shown, re.MULTILINE)] == []
-    with pytest.raises(SystemExit, match="2"):
-        main(["analyse"])
-    assert "'analyse'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
