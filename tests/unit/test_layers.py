@@ -29,10 +29,7 @@ LAYER = {package: number for number, packages in enumerate(LAYERS) for package i
 WITH_TORCH = {"objective", "plan", "policy", "training", "toy"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PLUGIN = sorted((SCRIPTS / "snakemake_logger_plugin_dphrl").glob("*.py"))
-# What all scripts share is not a script of a rule.
-RULE_SCRIPTS = sorted(
-    path for path in [*SCRIPTS.glob("*.py"), *SCRIPTS.glob("stages/*.py")] if path.name != "script.py"
-)
+RULE_SCRIPTS = sorted([*SCRIPTS.glob("*.py"), *SCRIPTS.glob("stages/*.py")])
 
 
 def _package(path: Path) -> str:

@@ -82,7 +82,7 @@ class Stage:
 
     @classmethod
     def of_job(cls, job: Any, blocks: Sequence[str], libraries: Sequence[str]) -> Self:
-        """The stage of a job. Its rule must declare the param `code` and the output `timings`.
+        """The stage of a job, which has the param `code` and the output `timings`; its start is the first timing.
 
         Args:
             job: the object `snakemake` of its script.
@@ -92,11 +92,13 @@ class Stage:
         Raises:
             CodeChangedError: the code is not that of the plan any more.
         """
+        import psutil  # of the extra `workflow`
+
         run, code = job.config["run"], job.params.code
         verify_code(code["digest"], code["sources"], code["schemas"])
         # <timings> is in the folder of the run, whose name is the name of the run.
         above, _, _ = job.output.timings.partition(f"{run}/timings/")
-        return cls(
+        stage = cls(
             Path(f"{above}{run}"),
             Path(code["sources"][0]).stem,
             code["digest"],
@@ -105,6 +107,8 @@ class Stage:
             seed=job.params.get("seed"),
             hardware=job.params.get("hardware"),
         )
+        stage.add_timing("imports", time.time() - psutil.Process().create_time())
+        return stage
 
     def read(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.DataFrame:
         """Read a table (or its shards, in key order) and record its digest under `name`.
