@@ -82,7 +82,7 @@ class Stage:
 
     @classmethod
     def of_job(cls, job: Any, blocks: Sequence[str], libraries: Sequence[str]) -> Self:
-        """The stage of a job, which has the param `code` and the output `timings`; its start is the first timing.
+        """The stage of a job with the param `code` and the output `timings`. Its first timing is that of its imports.
 
         Args:
             job: the object `snakemake` of its script.
