@@ -1,5 +1,7 @@
 # Shared by the rules: pathvars, lists that follow from CONFIG (of the Snakefile), and params of many rules.
 # Numbers of retries and executors: profiles/. A rule without `localrule` is submitted where there is an executor.
+from inspect import signature
+
 from dphrl.config import slices
 from dphrl.plan.limits import Limits
 from dphrl.report import contents
@@ -119,10 +121,12 @@ def code(script, schemas=(), modules=()):
 def block(part, name):
     """A block of a stage's part of the configuration (config/slices.py) as a param, which footers record.
 
-    It is a function, so that Snakemake does not fill in {name} within texts.
+    The parameters of the part are wildcards of the job. It is a function, so that Snakemake does not fill in {name}
+    within texts.
     """
+    _, *fields = signature(part).parameters
     without_wildcard = {"policy": BASE.method, "plan": "evaluate"}
-    return lambda wildcards: slices.of_fields(part, CONFIG, without_wildcard | dict(wildcards))[name]
+    return lambda wildcards: part(CONFIG, *((without_wildcard | dict(wildcards))[field] for field in fields))[name]
 
 
 def not_compared(value):

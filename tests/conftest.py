@@ -20,7 +20,6 @@ GROUPS = {
         "test_run.py",
         "test_reruns.py",
         "workflow/test_ranks.py",
-        "test_the_launcher",
         "test_corruption.py",
         "test_diagnose.py",
     ),

@@ -1,17 +1,13 @@
 """Shared by all scripts of rules, which do their work inside `with stage(...) as job`; the block ends the process."""
 
 import os
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import psutil
 from snakemake.iocontainers import Snakemake
 
 import __main__
 from dphrl.config.blocks.sampling import HardwareConfig
-from dphrl.machine.cause import print_cause
 from dphrl.machine.gpus import take_gpus
 from dphrl.machine.private import private_temporary_folder
 from dphrl.machine.progress import duration, log_to
@@ -21,7 +17,6 @@ from dphrl.store.stage import Stage
 # Snakemake defines it in the script that it runs.
 snakemake: Snakemake = __main__.snakemake
 log_to(snakemake.log[0])
-sys.excepthook = print_cause
 # The name of this job in lines of progress: its rule and wildcards.
 label = " ".join([snakemake.rule, *map(str, snakemake.wildcards)])
 # Of the rules with a model, whose jobs read this block.
@@ -33,15 +28,13 @@ tune_job(snakemake.resources.get("gpu", 0), hardware.tensor_parallel)
 def stage(*blocks: str, libraries: Sequence[str] = ()) -> Iterator[Stage]:
     """The stage of this job, with arguments as in `Stage.of_job`. The process exits with 0 after the block."""
     job = Stage.of_job(snakemake, blocks, libraries)
-    job.add_timing("imports", time.time() - psutil.Process().create_time())  # with the start; not in the total
-    with private_temporary_folder():
-        with job.part("total"):
-            if snakemake.resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
-                print("GPUs:", *take_gpus(snakemake.resources.get("gpu", 0)), flush=True)
-            yield job
-        seconds = duration(job.timings[-1]["seconds"])
-        job.write_timings(snakemake.output.timings)
-        job.last()
+    with private_temporary_folder(), job.part("total"):
+        if snakemake.resources.get("nodes", 1) == 1:  # of several nodes, a scheduler has assigned them
+            print("GPUs:", *take_gpus(snakemake.resources.get("gpu", 0)), flush=True)
+        yield job
+    seconds = duration(job.timings[-1]["seconds"])
+    job.write_timings(snakemake.output.timings)
+    job.last()
     print(f"{label}: done in {seconds}{f': {job.note}' if job.note else ''}", flush=True)
     # A normal exit costs 4 s with vLLM, 1.5 to 2 s with torch, else 0.1 s: 55 s in the demo's 85 jobs, of one core.
     os._exit(0)

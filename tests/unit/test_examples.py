@@ -60,12 +60,6 @@ def test_the_example_of_a_remedy_asks_for_a_claim_about_stopping_early() -> None
     assert len(file.read_text(encoding="utf-8").splitlines()) <= 20
 
 
-def test_the_example_of_a_custom_scorer_is_a_valid_configuration_from_the_root_of_the_project() -> None:
-    config = read_config(EXAMPLES / "custom_scorer" / "config.yaml")
-    check_files(config, ROOT)
-    assert config.replay["base"].keys() == {"capitals"}
-
-
 def test_the_pair_of_reasoning_gym_has_the_published_numbers(tmp_path: Path) -> None:
     """The gain with the questions of both files, 21.7 points; the files' own scores differ by 19.1."""
     files = [EXAMPLES / "reasoning_gym" / f"{name}.json" for name in ("base", "tuned")]

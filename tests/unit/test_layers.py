@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "workflow_scripts"
 PACKAGE = SCRIPTS / "dphrl"
 LAYERS = (
-    ("extras", "model_config", "text"),
+    ("model_config", "text"),
     ("hub", "machine"),
     ("config",),
     ("store",),
@@ -29,10 +29,7 @@ LAYER = {package: number for number, packages in enumerate(LAYERS) for package i
 WITH_TORCH = {"objective", "plan", "policy", "training", "toy"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PLUGIN = sorted((SCRIPTS / "snakemake_logger_plugin_dphrl").glob("*.py"))
-# What all scripts share is not a script of a rule.
-RULE_SCRIPTS = sorted(
-    path for path in [*SCRIPTS.glob("*.py"), *SCRIPTS.glob("stages/*.py")] if path.name != "script.py"
-)
+RULE_SCRIPTS = sorted([*SCRIPTS.glob("*.py"), *SCRIPTS.glob("stages/*.py")])
 
 
 def _package(path: Path) -> str:

@@ -2,18 +2,17 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 from zipfile import ZipFile
 
 import pytest
 from light import EXTRAS, WITHOUT_EXTRAS
 
 from dphrl.cli import COMMANDS, main
-from dphrl.extras import advice
 
 ROOT = Path(__file__).resolve().parents[2]
 # Packages with nothing to import in a light installation; of the others the modules that need an extra.
@@ -59,29 +58,23 @@ print([name for name in {libraries} if name in sys.modules])
     assert done.stdout.endswith("\n[]\n")
 
 
-def test_the_command_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    shown = capsys.readouterr().out
-    assert [name for name in COMMANDS if not re.search(rf"^    {name}\s", shown, re.MULTILINE)] == []
-    with pytest.raises(SystemExit, match="2"):
-        main(["analyse"])
-    assert "'analyse'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("math_verify.part", "math_verify is not installed: pip install 'dphrl[math]'"),
+        ("torch", "torch is not installed: pip install 'dphrl[workflow]'"),
+        ("any", "no module any"),
+    ],
+)
+def test_a_missing_extra_is_named_in_one_line(
+    missing: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def show(path: Path) -> NoReturn:
+        raise ModuleNotFoundError("no module any", name=missing)
 
-
-def test_the_command_passes_on_arguments_and_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "note.md").write_text("text\n")
-    assert main(["show", str(tmp_path / "note.md")]) == 0
-    assert main(["audit", str(tmp_path / "none")]) == 2
-    assert str(tmp_path / "none") in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("library", "extra"), [("math_verify", "math"), ("torch", "workflow"), ("sqlglot", "sql")])
-def test_a_missing_extra_is_named_in_one_line(library: str, extra: str) -> None:
-    line = advice(ModuleNotFoundError("no module", name=f"{library}.part"))
-    assert library in line
-    assert f"pip install 'dphrl[{extra}]'" in line
-    assert advice(ModuleNotFoundError("no module named x", name="x")) == "no module named x"
+    monkeypatch.setattr("dphrl.report.show.show", show)
+    assert main(["show", "file"]) == 2
+    assert capsys.readouterr().err == f"dphrl show: {said}\n"
 
 
 @pytest.fixture(scope="module")

@@ -18,13 +18,13 @@ from dphrl.config.blocks.training import PartitionConfig, Rehearsed
 from dphrl.config.errors import ConfigError
 from dphrl.config.load import load_config
 from dphrl.data.partition import candidates
-from dphrl.data.partition_counts import NothingToTrainError, require_answers, require_questions, sizes, thresholds
+from dphrl.data.partition_counts import NothingToTrainError, require_answers, require_questions
 from dphrl.data.prepare import prepare
 from dphrl.evaluation.per_prompt import evaluate, unmatched_styles
+from dphrl.plan.start import check_folder
 from dphrl.scoring.factory import load_scorer
 from dphrl.scoring.verdict_tables import score_rollouts
 from dphrl.store.catalogue import SCHEMAS
-from dphrl.store.folder import check_folder
 from dphrl.store.parquet import write_table
 from dphrl.store.stage import library_version
 from dphrl.training.job import SegmentJob, train_segment
@@ -56,50 +56,38 @@ def divided(right: Mapping[str, int], **rules: Any) -> pl.LazyFrame:
     return candidates(gold("".join(right)), verdicts(right, 8), 8, rule).lazy()
 
 
-def test_an_empty_d_pef_stops_with_the_thresholds_that_would_fill_it() -> None:
-    partition = divided({"a": 5, "b": 3, "c": 0})
-    assert sizes(partition) == "0 near-perfect (D_pef), 3 exploration (D_exp), 0 dropped"
-    more = "5 or more: 1, 4 or more: 1, 3 or more: 2, 2 or more: 2, 1 or more: 2"
-    assert thresholds(partition) == more
-    with pytest.raises(NothingToTrainError) as caught:
-        require_questions(partition, "dph_f", rehearses="pef", explores=True)
-    message = str(caught.value)
-    said = "dph_f cannot start. D_pef is empty. Lower partition.pef_min_correct"
-    assert message.startswith(f"0 near-perfect (D_pef), 3 exploration (D_exp), 0 dropped: {said}")
-    assert f"before refinement: {more}" in message
-
-
 @pytest.mark.parametrize(
-    ("right", "rehearses", "message"),
+    ("partition", "rehearses", "explores", "prompts", "message"),
     [
-        ({"a": 0}, "pef", "No training question has a right sample"),
-        ({"a": 8, "b": 8}, "pef", r"D_exp is empty\. Raise partition\.pef_min_correct"),
-        ({"a": 8, "b": 8, "c": 0}, "boundary", r"one of rehearse: boundary\. Questions by right .*: all 8: 2"),
+        (
+            divided({"a": 2, "b": 1, "c": 0}),
+            *("pef", True, 1),
+            r"^0 near-perfect \(D_pef\), 3 exploration \(D_exp\), 0 dropped: m cannot start\. D_pef is empty\. Lower "
+            r"partition\.pef_min_correct.* before refinement: 2 or more: 1, 1 or more: 2",
+        ),
+        (divided({"a": 0}), "pef", True, 1, "No training question has a right sample"),
+        (divided({"a": 8, "b": 8}), "pef", True, 1, r"D_exp is empty\. Raise partition\.pef_min_correct"),
+        (
+            divided({"a": 8, "b": 0}),
+            "boundary",
+            True,
+            1,
+            r"rehearse: boundary\. Questions by right .*: all 8: 1",
+        ),
+        (divided({"a": 5, "b": 3, "c": 8}), "pef", True, 3, r"prompts_per_step is 3, more than its 2 .* Lower it"),
+        (divided({"a": 0}, drop_all_wrong=True), None, False, 1, r"0 exploration \(D_exp\), 1 dropped: m cannot start"),
     ],
 )
 def test_a_method_without_questions_stops_with_the_reason(
-    right: dict[str, int], rehearses: Rehearsed, message: str
+    partition: pl.LazyFrame, rehearses: Rehearsed | None, explores: bool, prompts: int, message: str
 ) -> None:
     with pytest.raises(NothingToTrainError, match=message):
-        require_questions(divided(right), "dph_f", rehearses=rehearses, explores=True)
-
-
-def test_an_epoch_must_fill_a_step() -> None:
-    partition = divided({"a": 5, "b": 3, "c": 8})
-    require_questions(partition, "grpo", rehearses=None, explores=False, prompts=3)
-    with pytest.raises(NothingToTrainError, match=r"prompts_per_step is 3, more than its 2 questions\. Lower it"):
-        require_questions(partition, "dph_f", rehearses="pef", explores=True, prompts=3)
-
-
-def test_nothing_is_trained_where_all_questions_are_dropped() -> None:
-    message = r"0 near-perfect \(D_pef\), 0 exploration \(D_exp\), 2 dropped: grpo cannot start"
-    with pytest.raises(NothingToTrainError, match=message):
-        require_questions(divided({"a": 0, "b": 0}, drop_all_wrong=True), "grpo", rehearses=None, explores=False)
+        require_questions(partition, "m", rehearses=rehearses, explores=explores, prompts=prompts)
 
 
 def test_a_method_with_questions_starts() -> None:
-    for right in ({"a": 5, "b": 3, "c": 0}, {"a": 8, "b": 8}):
-        require_questions(divided(right), "grpo", rehearses=None, explores=False)
+    for right in ({"a": 5, "b": 3, "c": 0}, {"a": 8, "b": 8, "c": 0}):
+        require_questions(divided(right), "grpo", rehearses=None, explores=False, prompts=3)
     require_questions(divided({"a": 8, "b": 8, "c": 0}), "dph_f", rehearses="right", explores=True)
     require_questions(divided({"a": 3, "b": 0}), "dph_f", rehearses="boundary", explores=True)
 

@@ -1,4 +1,4 @@
-"""A killed sampling job goes on from its parts, and a second launch leaves a live run alone.
+"""A killed sampling job goes on from its parts.
 
 Kills at random moments: test_chaos.py.
 """
@@ -6,7 +6,6 @@ Kills at random moments: test_chaos.py.
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import polars as pl
@@ -16,16 +15,6 @@ from runs import Workflow
 from dphrl.store.files import parts_folder
 
 pytestmark = pytest.mark.workflow
-
-
-def test_the_launcher_does_not_disturb_a_live_run(finished: Workflow) -> None:
-    (finished.results / "report/index.html").unlink()
-    process = finished.start()
-    finished.wait_for("Building DAG", process)
-    second = subprocess.run(finished.command(), cwd=finished.project, capture_output=True, text=True, check=False)
-    assert second.returncode != 0
-    assert f"Snakemake (process {process.pid}) is at work" in second.stderr
-    assert process.wait() == 0
 
 
 def test_a_killed_sampling_job_draws_no_finished_part_again(untrained: Workflow, code: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from runs import Workflow
 
-from dphrl.config.load import check_planned
+from dphrl.plan.start import check_planned
 
 pytestmark = pytest.mark.workflow
 

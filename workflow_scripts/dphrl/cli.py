@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dphrl.extras import advice
 from dphrl.text import visible
+
+# The extra of this package that brings a library.
+_EXTRAS: Final = {
+    **dict.fromkeys(("latex2sympy2_extended", "math_verify", "sympy"), "math"),
+    "sqlglot": "sql",
+    **dict.fromkeys(("accelerate", "gguf", "huggingface_hub", "peft", "psutil", "snakemake"), "workflow"),
+    **dict.fromkeys(("torch", "transformers"), "workflow"),
+}
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dphrl {name}: interrupted", file=sys.stderr)
         return 130
     except ModuleNotFoundError as error:
-        print(visible(f"dphrl {name}: {advice(error)}"), file=sys.stderr)
+        library = (error.name or "").partition(".")[0]
+        extra = _EXTRAS.get(library)
+        needed = f"{library} is not installed: pip install 'dphrl[{extra}]'" if extra else str(error)
+        print(visible(f"dphrl {name}: {needed}"), file=sys.stderr)
         return 2
     except BaseException as error:
         # Damaged files raise errors of any type, and the audit is for damaged files.

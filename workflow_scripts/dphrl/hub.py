@@ -133,10 +133,20 @@ def fetch(name: HubName) -> dict[str, Any]:
     Raises:
         HubError: as `snapshot`, or a file differs from the listing of its commit.
     """
+    from huggingface_hub.utils.sha import git_hash
+
     folder, entries = snapshot(name, name.patterns)
-    files = {
-        path: {"size": entry.size, "sha256": _checked(name, folder / path, entry)} for path, entry in entries.items()
-    }
+    files = {}
+    for path, entry in entries.items():
+        file = folder / path
+        with file.open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        if _digest(entry) != (sha256 if entry.lfs_sha256 else git_hash(file.read_bytes())):
+            raise HubError(
+                f"{name}: {file.name} differs from the listing of its commit; remove it from the cache ({file}) and run"
+                " snakemake again"
+            )
+        files[path] = {"size": entry.size, "sha256": sha256}
     if name.kind == "model" and not any(path.endswith(".safetensors") for path in files):
         raise HubError(f"{name}: it has no model*.safetensors; pickled weights are not loaded: take a converted model")
     if name.kind == "dataset" and not files:
@@ -265,20 +275,6 @@ def _listing(name: HubName, storage: Path, commit: str) -> dict[str, TreeCacheEn
     if cached is None:
         write_tree_cache(str(storage), commit, listed)
     return listed
-
-
-def _checked(name: HubName, file: Path, entry: TreeCacheEntry) -> str:
-    """The sha256 of a file of the cache, after a comparison with its entry in the listing."""
-    from huggingface_hub.utils.sha import git_hash
-
-    with file.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    if _digest(entry) != (sha256 if entry.lfs_sha256 else git_hash(file.read_bytes())):
-        raise HubError(
-            f"{name}: {file.name} differs from the listing of its commit; remove it from the cache ({file}) and run "
-            "snakemake again"
-        )
-    return sha256
 
 
 def model_config(place: str, folder: Path, *, online: bool = False) -> dict[str, Any] | None:

@@ -48,7 +48,13 @@ def interval(ends: Iterable[float], text: Callable[..., str] = points) -> str:
         ends: lower and upper bound.
         text: the function of this module for one bound.
     """
-    return f"[{', '.join(_bound(end, text) for end in ends)}]"
+    bounds = []
+    for end in ends:
+        bound = text(end)
+        if end and not float(bound):
+            bound = text(end, digits=len(bound.partition(".")[2]) + 1)
+        bounds.append(bound)
+    return f"[{', '.join(bounds)}]"
 
 
 def probability(p: float | None) -> str:
@@ -63,12 +69,6 @@ def visible(text: str, keep: str = "\n\t") -> str:
         keep: control characters that stay; "" where a line break would look like another line of the program.
     """
     return text.translate(_symbols(keep))
-
-
-def _bound(value: float, text: Callable[..., str]) -> str:
-    short = text(value)
-    reads_as_zero = bool(value) and not float(short)
-    return text(value, digits=len(short.partition(".")[2]) + 1) if reads_as_zero else short
 
 
 @cache

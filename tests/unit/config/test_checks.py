@@ -8,6 +8,7 @@ from configurations import RECORDED, demo, problems, put
 
 from dphrl.config.load import load_config
 
+PRIMARY, K2 = "evaluate.claims.primary[0]", {"divergence": "reverse_kl", "estimator": "k2"}
 ENDPOINT = {"method": "dph_f", "against": "grpo", "relation": "higher", "metric": "pass@16", "dataset": "in_domain"}
 MATHS = {"task": "math", "source": "x.jsonl"}
 
@@ -54,46 +55,28 @@ MATHS = {"task": "math", "source": "x.jsonl"}
         ("methods.grpo.seeds", 2, "methods.grpo.seeds", "at most the number of train.seeds = 1"),
         ("methods.dph_f.topk_estimator", "sum", "methods.dph_f.topk_estimator", "null, or set"),
         ("methods.grpo.overlong_buffer", 5000, "methods.grpo.overlong_buffer", "0 to train.max_tokens"),
+        # Keys of a method without an effect.
+        ("methods.m", {"eta": 1}, "methods.m.eta", "only with divergence forward_kl or js"),
+        ("methods.m", {"divergence": "forward_kl", "js_scale": 0.5}, "methods.m.js_scale", "only with divergence js"),
+        ("methods.m", {"divergence": "reverse_kl", "estimator": "exact"}, "methods.m.estimator", "one of k3, k2"),
+        ("methods.m", {"divergence": "mine.py:f", "alpha": 0.1}, "methods.m.alpha", "only with divergence alpha"),
+        ("methods.m", {"divergence": "reverse_kl", "rehearse": "right"}, "methods.m.rehearse", "only with divergence"),
+        ("methods.m", {"rows_per_question": 2}, "methods.m.rows_per_question", "only with divergence forward_kl or js"),
+        ("methods.m", {"divergence": "js", "off_policy": "weight"}, "methods.m.off_policy", "weight is for reverse_kl"),
+        ("methods.m", K2 | {"off_policy": "differentiate"}, "methods.m.off_policy", "differentiate is for reverse_kl"),
+        ("methods.m", K2 | {"off_policy_cap": 2.0}, "methods.m.off_policy_cap", "null, or with off_policy"),
+        # The primary endpoint.
+        ("evaluate.claims.primary", [ENDPOINT | {"method": "base"}], f"{PRIMARY}.method", "a policy but the base"),
+        ("evaluate.claims.primary", [ENDPOINT | {"against": "grop"}], f"{PRIMARY}.against", "base, grpo"),
+        ("evaluate.claims.primary", [ENDPOINT | {"dataset": "train"}], f"{PRIMARY}.dataset", "in_domain, cross, maths"),
     ],
 )
 def test_a_contradiction_names_the_key_and_what_is_allowed(path: str, value: object, where: str, allowed: str) -> None:
     assert allowed in problems(put(demo(), path, value))[where].allowed
 
 
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        ({"method": "base"}, "method"),
-        ({"against": "grop"}, "against"),
-        ({"dataset": "train"}, "dataset"),
-    ],
-)
-def test_a_primary_endpoint_names_what_exists(changes: dict[str, Any], key: str) -> None:
-    claims = "evaluate.claims.primary"
-    assert load_config(put(demo(), claims, [ENDPOINT])).evaluate.claims.primary
-    assert f"{claims}[0].{key}" in problems(put(demo(), claims, [ENDPOINT | changes]))
-
-
-@pytest.mark.parametrize(
-    ("method", "key", "allowed"),
-    [
-        ({"eta": 1}, "eta", "only with divergence forward_kl or js"),
-        ({"divergence": "forward_kl", "js_scale": 0.5}, "js_scale", "only with divergence js"),
-        ({"divergence": "reverse_kl", "estimator": "exact"}, "estimator", "one of k3, k2"),
-        ({"divergence": "mine.py:f", "alpha": 0.1}, "alpha", "only with divergence alpha"),
-        ({"divergence": "reverse_kl", "rehearse": "right"}, "rehearse", "only with divergence forward_kl or js"),
-        ({"rows_per_question": 2}, "rows_per_question", "only with divergence forward_kl or js"),
-        ({"divergence": "forward_kl", "off_policy": "weight"}, "off_policy", "weight is for reverse_kl k3"),
-        (
-            {"divergence": "reverse_kl", "estimator": "k2", "off_policy": "differentiate"},
-            "off_policy",
-            "differentiate is for reverse_kl k3",
-        ),
-        ({"divergence": "reverse_kl", "off_policy_cap": 2.0}, "off_policy_cap", "null, or with off_policy"),
-    ],
-)
-def test_a_key_of_a_method_that_would_have_no_effect_is_refused(method: dict[str, Any], key: str, allowed: str) -> None:
-    assert allowed in problems(put(demo(), "methods", {"m": method}))[f"methods.m.{key}"].allowed
+def test_a_primary_endpoint_names_a_method_another_policy_and_an_evaluation_set() -> None:
+    assert load_config(put(demo(), "evaluate.claims.primary", [ENDPOINT])).evaluate.claims.primary
 
 
 @pytest.mark.parametrize("engine", [{"name": "transformers"}, {"stages": {"refine": "transformers"}}])

@@ -64,21 +64,16 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().err
 
 
-FORMATS: dict[str, tuple[dict[str, Any], str]] = {
-    "ours": ({**QUESTION, "answer": "7"}, "math"),
-    "messages": ({"messages": [{"role": "user", "content": "How many?"}], "answer": 7}, "math"),
-    "verl": ({"prompt": "How many?", "reward_model": {"ground_truth": "7"}}, "math"),
-    "trl": ({"prompt": "How many?", "ground_truth": "7"}, "math"),
-    "MATH": ({"problem": "How many?", "solution": r"It is \boxed{7}.", "level": "Level 1"}, "math"),
-    "GSM8K": ({**QUESTION, "answer": "3 + 4\n#### 7"}, "math"),
-    "Spider": ({**QUESTION, "db_id": "school", "query": "SELECT name FROM pupils"}, "sql"),
-    "BIRD": ({**QUESTION, "db_id": "school", "SQL": "SELECT 1", "evidence": "", "difficulty": "simple"}, "sql"),
-}
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_task_and_the_fields_of_a_format_are_found(name: str, folder: Path) -> None:
-    row, task = FORMATS[name]
+# Other names of fields: tests/unit/data/test_prepare.py.
+@pytest.mark.parametrize(
+    ("row", "task"),
+    [
+        ({"messages": [{"role": "user", "content": "How many?"}], "answer": 7}, "math"),
+        ({"problem": "How many?", "solution": r"It is \boxed{7}.", "level": "Level 1"}, "math"),
+        ({**QUESTION, "db_id": "school", "SQL": "SELECT 1", "evidence": "", "difficulty": "simple"}, "sql"),
+    ],
+)
+def test_the_task_and_the_fields_of_a_format_are_found(row: dict[str, Any], task: str, folder: Path) -> None:
     write(folder / "my.jsonl", [row])
     config = init("--data", "my.jsonl", "--model", "model")
     assert config.run == "my"

@@ -13,6 +13,8 @@ from dphrl.store.layout import Layout
 from dphrl.store.policy_names import BASE, PolicyName
 
 TOY = {"task": "sql", "source": "toy"}
+TRAIN = {"steps": 8, "segment_steps": 2, "eval_every": 4, "seeds": [1, 2]}
+GRPO = {"grpo": {"rollout_on": "all"}}
 
 
 def _layout(**blocks: Any) -> Layout:
@@ -21,13 +23,8 @@ def _layout(**blocks: Any) -> Layout:
         "toy": {},
         "datasets": {"train": TOY, "cross": TOY},
         "train_dataset": "train",
-        "sampling": {"presample": {"shards": 2}},
-        "train": {"steps": 8, "segment_steps": 2, "eval_every": 4, "seeds": [1, 2]},
-        "methods": {
-            "grpo": {"rollout_on": "all"},
-            "dph_f": {"divergence": "forward_kl"},
-            "rkl": {"divergence": "reverse_kl"},
-        },
+        "train": TRAIN,
+        "methods": GRPO | {"dph_f": {"divergence": "forward_kl"}, "rkl": {"divergence": "reverse_kl"}},
         "evaluate": {"datasets": ["cross"]},
     }
     return Layout(load_config(config | blocks))
@@ -47,7 +44,7 @@ def test_a_method_that_names_its_steps_ends_there_and_is_evaluated_there() -> No
 
 def test_policies_are_drawn_hotter_after_their_last_step() -> None:
     given = {"datasets": ["cross"], "hotter": [1.3, 2]}
-    layout = _layout(methods={"grpo": {"rollout_on": "all"}}, checkpoints={"trl": ["a", "b"]}, evaluate=given)
+    layout = _layout(methods=GRPO, checkpoints={"trl": ["a", "b"]}, evaluate=given)
     names = list(layout.hotter())
     assert names[:2] + names[-2:] == [
         "trl-s1/step0/t1.3", "trl-s1/step0/t2.0", "grpo-s2/step8/t1.3", "grpo-s2/step8/t2.0"
@@ -69,13 +66,13 @@ def test_each_seed_but_the_first_has_its_own_draw_which_its_methods_share() -> N
     assert [layout.draw("dph_f", seed) for seed in (1, 2)] == ["main", "s2"]
     # rkl rolls out D_exp; grpo rolls out all questions, whatever the pre-samples say.
     assert (layout.draw("rkl", 2), layout.draw("grpo", 2)) == ("s2", "main")
-    assert _layout(methods={"grpo": {"rollout_on": "all"}}).draws() == ["main"]
+    assert _layout(methods=GRPO).draws() == ["main"]
 
 
 def test_each_set_of_stored_responses_that_methods_ask_for_has_a_folder() -> None:
     boundary = {"divergence": "js", "rehearse": "boundary", "rows_per_question": 2}
-    methods = {"grpo": {"rollout_on": "all"}, "one": boundary, "two": boundary | {"eta": 1.0}}
-    assert list(_layout(methods={"grpo": {"rollout_on": "all"}}).config.stored) == ["reference"]
+    methods = GRPO | {"one": boundary, "two": boundary | {"eta": 1.0}}
+    assert list(_layout(methods=GRPO).config.stored) == ["reference"]
     layout = _layout(methods=methods | {"right": {"divergence": "forward_kl", "rehearse": "right"}})
     assert list(layout.config.stored) == ["reference", "reference-boundary2", "reference-right1"]
     for name in layout.config.stored:
@@ -91,21 +88,19 @@ def test_where_samples_drop_questions_every_method_needs_its_draw(partition: dic
 
 
 def test_another_seed_changes_no_draw_of_those_before() -> None:
-    train = {"steps": 8, "segment_steps": 2, "eval_every": 4}
-    before, after = (_layout(train=train | {"seeds": seeds}) for seeds in ([1, 2], [1, 2, 7]))
+    before, after = (_layout(train=TRAIN | {"seeds": seeds}) for seeds in ([1, 2], [1, 2, 7]))
     assert after.draws() == [*before.draws(), "s7"]
     assert {*before.segments()} < {*after.segments()}
     assert all(before.draw(end.method, end.seed) == after.draw(end.method, end.seed) for end in before.segments())
 
 
 def test_shared_draws_and_recorded_answers_are_one_draw() -> None:
-    train = {"steps": 8, "segment_steps": 2, "eval_every": 4, "seeds": [1, 2]}
-    assert _layout(train=train | {"draws": "shared"}).draws() == ["main"]
+    assert _layout(train=TRAIN | {"draws": "shared"}).draws() == ["main"]
     assert _layout(replay={"base": {"train": "answers.jsonl"}}).draws() == ["main"]
 
 
 def test_a_method_trains_with_the_first_of_the_seeds() -> None:
-    methods = {"grpo": {"rollout_on": "all"}, "dph_f": {"divergence": "forward_kl", "seeds": 1}}
+    methods = GRPO | {"dph_f": {"divergence": "forward_kl", "seeds": 1}}
     layout = _layout(methods=methods)
     assert {end.training for end in layout.segments()} == {"grpo-s1", "grpo-s2", "dph_f-s1"}
     assert layout.draws() == ["main"]
@@ -114,8 +109,7 @@ def test_a_method_trains_with_the_first_of_the_seeds() -> None:
 
 
 def test_the_evaluated_steps_may_be_a_list() -> None:
-    train = {"steps": 8, "segment_steps": 2, "eval_every": [2, 6], "seeds": [1]}
-    layout = _layout(train=train, methods={"grpo": {"rollout_on": "all"}})
+    layout = _layout(train=TRAIN | {"eval_every": [2, 6], "seeds": [1]}, methods=GRPO)
     assert [str(policy) for policy in layout.trained()] == ["grpo-s1/step2", "grpo-s1/step6", "grpo-s1/step8"]
     # The states before the running segment, and the policy that is not evaluated.
     removed = layout.superseded(PolicyName("grpo", 1, 8))
@@ -185,10 +179,6 @@ def test_names_of_the_hub_have_listings_and_paths_have_none(tmp_path: Path) -> N
 def test_paths_keep_the_fields_that_are_not_given() -> None:
     layout = _layout()
     assert layout.path("verdicts", policy=BASE) == "results/run/verdicts/base/{dataset}.evaluate/{shard}.parquet"
-    assert layout.shards("rollouts", BASE, "cross") == ["results/run/rollouts/base/cross.evaluate/0.parquet"]
-    assert layout.drawn_shards("drawn_rollouts", "presample") == [
-        f"results/run/draws/main/rollouts/train.presample/{shard}.parquet" for shard in (0, 1)
-    ]
     policy = layout.path("policy", **PolicyName("grpo", 1, 4)._asdict())
     assert policy == "results/run/policies/grpo-s1/step4.json"
 
@@ -203,8 +193,7 @@ def test_a_segment_starts_from_the_base_or_from_the_end_of_the_one_before() -> N
 def test_a_segment_reads_the_metrics_before_it_only_where_they_can_end_the_training() -> None:
     later = {"method": "grpo", "seed": "1", "step": "6"}
     assert _layout().metrics_before(later) == []
-    train = {"steps": 8, "segment_steps": 2, "eval_every": 4, "stop": {"coverage_below": 0.1}}
-    layout = _layout(methods={"grpo": {"rollout_on": "all"}}, train=train)
+    layout = _layout(methods=GRPO, train=TRAIN | {"stop": {"coverage_below": 0.1}})
     assert layout.metrics_before(later | {"step": "2"}) == []
     assert layout.metrics_before(later) == [
         f"{layout.root}/train/grpo-s1/step{step}/metrics.parquet" for step in (2, 4)
@@ -214,7 +203,7 @@ def test_a_segment_reads_the_metrics_before_it_only_where_they_can_end_the_train
 def test_states_and_policies_that_no_job_needs_any_more_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layout = _layout(methods={"grpo": {"rollout_on": "all"}})
+    layout = _layout(methods=GRPO)
 
     def states(*steps: int) -> list[str]:
         return [f"results/run/states/grpo-s1/step{step}.json" for step in steps]
@@ -238,7 +227,7 @@ def test_states_and_policies_that_no_job_needs_any_more_are_removed(
         (tmp_path / state).touch()
     assert sorted(layout.superseded_at_the_end()) == sorted(states(2, 4) + policies(2))
 
-    every = _layout(train={"steps": 8, "segment_steps": 2, "eval_every": 4, "keep_state": "all"})
+    every = _layout(train=TRAIN | {"keep_state": "all"})
     assert every.superseded_before({"method": "grpo", "seed": "1", "step": "8"}) == []
     assert every.superseded_at_the_end() == []
     assert every.kept_states() == every.segments()

@@ -17,7 +17,7 @@ from dphrl.store import parquet as tables
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.parquet import by_prompts, read_footer, read_table, write_table
 from dphrl.store.schema import SchemaError
-from dphrl.store.stage import Stage, library_version
+from dphrl.store.stage import Stage
 
 ROLLOUTS = SCHEMAS["rollouts"]
 FOOTER = {"stage": "sample", "seed": 1}
@@ -219,20 +219,11 @@ def test_shards_that_do_not_follow_each_other_are_refused(
 @pytest.mark.parametrize("parts", [[VERDICTS], [VERDICTS[:1], VERDICTS[1:1], VERDICTS[1:10], VERDICTS[10:]], []])
 def test_a_table_written_in_parts_reads_as_one(tmp_path: Path, job: Stage, parts: list[pl.DataFrame]) -> None:
     path = tmp_path / "new" / "verdicts.parquet"
-    job.inputs["gold"] = {"paths": ["gold/train.parquet"], "digest": "abc"}
     job.write(iter(parts), "verdicts", str(path))
-    assert read_table(path, "verdicts").equals(pl.concat([VERDICTS[:0], *parts]))
+    whole = pl.concat([VERDICTS[:0], *parts])
+    assert read_table(path, "verdicts").equals(whole)
     footer = read_footer(path)
-    assert footer.pop("file_sha256")
-    assert footer == {
-        "schema": "verdicts",
-        "version": 1,
-        "rows": sum(part.height for part in parts),
-        "digest": rows_digest(pl.concat([VERDICTS[:0], *parts]), "verdicts"),
-        "path": path.name,
-        "made_by": f"dphrl {library_version('dphrl')}",
-        **job.footer(),
-    }
+    assert (footer["rows"], footer["digest"]) == (whole.height, rows_digest(whole, "verdicts"))
     assert list(path.parent.iterdir()) == [path]
 
 

@@ -52,8 +52,11 @@ def write() -> None:
 
 def _key(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
     """Lines of a key under its description. The keys of an optional block, or of an entry, are comments."""
-    inner = block_in(field.annotation)
-    yield from (f"# {line}" for line in wrap(_meaning(field), WIDTH, break_on_hyphens=False))
+    inner, choices = block_in(field.annotation), _choices(field.annotation)
+    meaning = f"{'Required. ' if field.is_required() else ''}{field.description}"
+    if choices[1:]:
+        meaning += f" One of: {', '.join(map(str, choices))}."
+    yield from (f"# {line}" for line in wrap(meaning, WIDTH, break_on_hyphens=False))
     is_block = get_origin(field.annotation) not in (dict, tuple)
     if inner and value:
         yield f"{name}:"
@@ -74,11 +77,6 @@ def _key(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
 def _keys(block: type[Block], values: dict[str, Any]) -> Iterator[str]:
     for name, field in block.model_fields.items():
         yield from _key(name, field, values[name])
-
-
-def _meaning(field: FieldInfo) -> str:
-    required, choices = "Required. " if field.is_required() else "", _choices(field.annotation)
-    return f"{required}{field.description}" + (f" One of: {', '.join(map(str, choices))}." if choices[1:] else "")
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:

@@ -1,8 +1,5 @@
 """From the keys of a configuration to a checked `Config`, or to one error that lists every problem."""
 
-import hashlib
-import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,8 +20,6 @@ _FOLLOW_UP = "default_factory_not_called"
 _BLOCK, _LIST = "a block of keys ({} has all defaults)", "a list, in brackets"
 _ALLOWED = {"model_type": _BLOCK, "dict_type": _BLOCK, "list_type": _LIST, "tuple_type": _LIST}
 _ALLOWED |= {"invalid-json-value": "a number, a list, a block with texts as keys, or a text (a date in quotes)"}
-# The digests of the configurations that a run was planned with.
-_PLANNED = "DPHRL_PLANNED"
 
 
 def load_config(data: Mapping[str, Any]) -> Config:
@@ -35,7 +30,12 @@ def load_config(data: Mapping[str, Any]) -> Config:
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(_problems(error, data)) from None
+        # A key of several types has an error for each of them.
+        by_place: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
+        for each in error.errors():
+            if each["type"] != _FOLLOW_UP:
+                by_place.setdefault(_place(each, data), []).append(each)
+        raise ConfigError([_problem(place, errors) for place, errors in by_place.items()]) from None
     if problems := problems_between_keys(config):
         raise ConfigError(problems)
     return config
@@ -48,34 +48,6 @@ def read_config(*paths: Path) -> Config:
         return load_config(merged(*blocks))
     except ConfigError as error:
         raise ConfigError(error.problems, paths) from None
-
-
-def check_planned(data: Mapping[str, Any], plans: bool) -> None:
-    """Raise `ConfigError` in a job whose configuration was edited since the run was planned.
-
-    A submitted job reads the files again, and Snakemake would record its results under the params of before.
-
-    Args:
-        data: the configuration as its files have it, without defaults, which may depend on the machine.
-        plans: whether this process plans the run. It leaves the digest to its jobs, in their environment.
-    """
-    digest = hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
-    # A run has several configurations where a workflow imports this one several times.
-    planned = os.environ.get(_PLANNED, "").split()
-    if plans:
-        os.environ[_PLANNED] = " ".join(dict.fromkeys([*planned, digest]))
-    elif planned and digest not in planned:
-        allowed = "the configuration that this run was planned with: its file was edited since; start snakemake again"
-        raise ConfigError([Problem("run", show(data.get("run")), allowed)])
-
-
-def _problems(error: ValidationError, data: Mapping[str, Any]) -> list[Problem]:
-    """The errors of pydantic as one problem for each key; a key of several types has an error for each of them."""
-    by_place: dict[tuple[str | int, ...], list[ErrorDetails]] = {}
-    for each in error.errors():
-        if each["type"] != _FOLLOW_UP:
-            by_place.setdefault(_place(each, data), []).append(each)
-    return [_problem(place, errors) for place, errors in by_place.items()]
 
 
 def _place(error: ErrorDetails, data: Any) -> tuple[str | int, ...]:

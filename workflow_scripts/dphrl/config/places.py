@@ -1,6 +1,7 @@
 """The files, folders and models that a configuration names, looked for before the first job."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,9 +32,15 @@ def check_files(config: Config, folder: Path) -> None:
         if find_spec(name) is None:
             allowed = f"a tracker whose package is installed: pip install {name}, or leave it out"
             problems.append(Problem("train.trackers", show(name), allowed))
-    positions, length = _positions(config.policy.base, folder), config.engine.max_model_len
-    if positions is not None and length > positions:
-        allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {config.policy.base})"
+    base, length, positions = config.policy.base, config.engine.max_model_len, None
+    with suppress(ValueError, OSError, AttributeError, TypeError):  # damaged, as the job that imports the model says
+        settings = (model_config(base, folder) if base else None) or {}
+        settings = settings.get("text_config") or settings
+        rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
+        if "factor" not in rope:  # which extends the positions
+            positions = settings.get("max_position_embeddings")
+    if isinstance(positions, int) and length > positions:
+        allowed = f"at most {positions}, the positions of the model (max_position_embeddings of {base})"
         problems.append(Problem("engine.max_model_len", show(length), allowed))
     if problems:
         raise ConfigError(problems)
@@ -83,15 +90,3 @@ def _model(place: str, folder: Path) -> str | None:
     if model_name(place, folder) or any(map(Path.is_file, files)):
         return None
     return f"a folder with the config.json of a model (paths are relative to {folder}), or hf://ORG/NAME of the hub"
-
-
-def _positions(base: str | None, folder: Path) -> int | None:
-    """The positions of the base model; None where its config.json does not name them, extends them, or is damaged."""
-    try:
-        settings = (model_config(base, folder) if base else None) or {}
-        settings = settings.get("text_config") or settings
-        rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
-        positions = settings.get("max_position_embeddings")
-        return positions if isinstance(positions, int) and "factor" not in rope else None
-    except (ValueError, OSError, AttributeError, TypeError):
-        return None  # the job that imports the model says what is wrong with it

@@ -6,8 +6,7 @@ functions are an exception, FILE.py:NAME, because they name a method.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from inspect import signature
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +168,3 @@ def _scorer(config: Config, dataset: str) -> dict[str, Any]:
     if answer := config.datasets[dataset].answer:
         block["answer"] = answer
     return {"task": task, "scorer": block}
-
-
-def of_fields(part: Callable[..., Blocks], config: Config, fields: Mapping[str, str]) -> Blocks:
-    """The blocks of a stage, from those of the fields that are its parameters: the wildcards of a job."""
-    return part(config, *(fields[name] for name in list(signature(part).parameters)[1:]))

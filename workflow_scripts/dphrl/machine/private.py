@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -76,7 +75,11 @@ def use_private_caches() -> None:
     Raises:
         PermissionError: see `private_folder`.
     """
-    folder = private_folder(f"compiled/{_machine()}")
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        first = file.read().partition("\n\n")[0]
+    processor = [line for line in first.splitlines() if line.startswith(_PROCESSOR)]
+    digest = hashlib.sha256("\n".join([*processor, sys.version, version("torch")]).encode())
+    folder = private_folder(f"compiled/{platform.machine()}-{digest.hexdigest()[:12]}")
     os.environ |= {variable: str(folder / variable) for variable in _CACHES}
 
 
@@ -90,13 +93,3 @@ def private_temporary_folder() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="dphrl-", ignore_cleanup_errors=True) as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = folder
         yield
-
-
-@cache
-def _machine() -> str:
-    """A name for this kind of processor, and the Python and torch that run on it."""
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        first = file.read().partition("\n\n")[0]
-    processor = [line for line in first.splitlines() if line.startswith(_PROCESSOR)]
-    digest = hashlib.sha256("\n".join([*processor, sys.version, version("torch")]).encode())
-    return f"{platform.machine()}-{digest.hexdigest()[:12]}"

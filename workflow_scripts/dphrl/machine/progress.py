@@ -5,6 +5,8 @@ import sys
 import time
 from typing import TextIO
 
+from dphrl.machine.cause import print_cause
+
 _SECONDS_BETWEEN_LINES = 5.0
 # The share that is done before the remaining time is shown: an engine's start would count as the speed of its answers.
 _FORESEEABLE = 0.05
@@ -94,8 +96,9 @@ def send_to(file: TextIO) -> None:
 
 
 def log_to(path: str) -> None:
-    """Send progress to the terminal, and all other output, the engines' C++ included, to a log."""
+    """Send progress to the terminal, and all other output to a log: the engines' C++ and the cause of an error too."""
     send_to(os.fdopen(os.dup(2), "w", buffering=1))
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
+    sys.excepthook = print_cause

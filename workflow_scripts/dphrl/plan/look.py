@@ -97,7 +97,7 @@ class Look:
         return _answered(self.verdicts[rule]) >= 0.5 and _right(self.verdicts[rule]) > 0
 
     def report(self, rule: str) -> str:
-        """Lines for the user: lengths, answers by each rule, and the faults by `rule`."""
+        """Lines for the user: lengths, answers by each rule, the division of the questions and the faults by `rule`."""
         lengths = self.answers["token_ids"].list.len().to_list()
         cut = self.answers.select((pl.col("finish_reason") == "length").mean()).item()
         questions = counted(self.answers["prompt_id"].n_unique(), "question")
@@ -109,7 +109,17 @@ class Look:
         for tried, judged in self.verdicts.items():
             shares = f"finds an answer in {_answered(judged):.0%}, {_right(judged):.0%} are right"
             lines.append(f"  {self._key(tried)} {shares}")
-        return "\n".join([*lines, *self._division(rule), *self._faults(rule)])
+        # What the partition would be, and what the run would lack.
+        by_question = self.verdicts[rule].group_by("prompt_id").agg(pl.col("correct").mean())["correct"]
+        least = self.config.partition.pef_min_correct / self.config.sampling.presample.n
+        near, never = int((by_question >= least).sum()), int((by_question == 0).sum())
+        shares = f"({least:.0%} right or more), {never} without a right answer"
+        lines.append(f"  {counted(near, 'question')} near-perfect {shares}")
+        if near == 0 and never < len(by_question):
+            lines.append("- D_pef may be empty: lower partition.pef_min_correct, or docs/how-to/supervised-start.md")
+        if near == len(by_question):
+            lines.append("- D_exp may be empty: raise partition.pef_min_correct, or add harder questions")
+        return "\n".join([*lines, *self._faults(rule)])
 
     def _key(self, rule: str) -> str:
         train = str(self.config.train_dataset)
@@ -117,17 +127,6 @@ class Look:
         if not rule:
             return f"task {dataset.task}"
         return f"{f'datasets.{train}' if dataset.answer else f'scoring.{dataset.task}'}.answer: {rule}"
-
-    def _division(self, rule: str) -> Iterator[str]:
-        """How many questions would be near-perfect, how many have no right answer, and what the run would lack."""
-        by_question = self.verdicts[rule].group_by("prompt_id").agg(pl.col("correct").mean())["correct"]
-        least = self.config.partition.pef_min_correct / self.config.sampling.presample.n
-        near, never = int((by_question >= least).sum()), int((by_question == 0).sum())
-        yield f"  {counted(near, 'question')} near-perfect ({least:.0%} right or more), {never} without a right answer"
-        if near == 0 and never < len(by_question):
-            yield "- D_pef may be empty: lower partition.pef_min_correct, or docs/how-to/supervised-start.md"
-        if near == len(by_question):
-            yield "- D_exp may be empty: raise partition.pef_min_correct, or add harder questions"
 
     def _faults(self, rule: str) -> Iterator[str]:
         """Each fault with its share, one example, and the key that mends it."""

@@ -80,8 +80,7 @@ def init(options: Namespace) -> int:
 
     def configured(hardware: Mapping[str, Any], looked: "Look | None" = None) -> tuple[str, Config]:
         values = {"run": re.sub(r"[^A-Za-z0-9_.-]+", "-", out.stem).strip("-._") or "run", "model": options.model}
-        values |= _values(read, model, options.scorer, looked)
-        values |= _schedule(read["train"], max(per_step, 2 * hardware.get("ranks", 1)))
+        values |= _values(read, model, options.scorer, max(per_step, 2 * hardware.get("ranks", 1)), looked)
         engine, dtype = ("vllm", "bfloat16") if gpu_gib else ("transformers", "float32")
         flows = {name: _flow(value) for name, value in {**values, "engine": engine, "dtype": dtype}.items()}
         flows |= {"hardware": _flow(hardware), "passes": values["passes"]}
@@ -248,14 +247,21 @@ def _hardware(gpu_gib: float | None, config: Config) -> dict[str, Any]:
     raise ConfigError([Problem("--model", str(config.policy.base), expected)])
 
 
-def _values(read: Mapping[str, _Dataset], model: _Model, scorer: str | None, looked: "Look | None") -> dict[str, Any]:
-    """Values of the template about questions, answers and their lengths."""
+def _values(
+    read: Mapping[str, _Dataset], model: _Model, scorer: str | None, per_step: int, looked: "Look | None"
+) -> dict[str, Any]:
+    """Values of the template about questions, answers and their lengths, and about steps of so many questions."""
     train, longest = read["train"], max(max(dataset.lengths) for dataset in read.values())
     task, paper = train.entry["task"], train.paper
     # At most three quarters of the positions are for prompts.
     prompt = min(_MULTIPLE * math.ceil(longest / _MULTIPLE), 3 * model.positions // 4)
     response = min((looked and looked.response_tokens) or paper.response, model.positions - prompt)
     custom = {"custom": {task: {"source": scorer}}}
+    # A training has 8 segments, of which every second is evaluated; for few questions 2 segments.
+    segment, segments, passes = 8, 2, "two to four passes over few questions; the paper has 208 steps of 128"
+    if per_step >= _PER_STEP:
+        segment, segments = max(round(paper.epochs * train.rows / per_step / 8), 1), 8
+        passes = f"{paper.epochs} passes over {train.rows} questions, as in the paper"
     return {
         "evaluated": "test" if "test" in read else "train",
         "scoring": custom if scorer else {task: {"answer": looked.best if looked else paper.answer}},
@@ -266,20 +272,13 @@ def _values(read: Mapping[str, _Dataset], model: _Model, scorer: str | None, loo
         "evaluation": {"max_tokens": response, **paper.evaluation},
         "partition": paper.partition,
         "lr": paper.lr,
+        "steps": segments * segment,
+        "segment": segment,
+        "every": 2 * segment,
+        "questions": per_step,
+        "stored": 2 * per_step,
+        "passes": passes,
     }
-
-
-def _schedule(train: _Dataset, per_step: int) -> dict[str, Any]:
-    """Steps of a training: 8 segments, of which every second is evaluated; for few questions 2 segments."""
-    if per_step >= _PER_STEP:
-        epochs = train.paper.epochs
-        segment = max(round(epochs * train.rows / per_step / 8), 1)
-        steps = {"steps": 8 * segment, "segment": segment, "every": 2 * segment}
-        passes = f"{epochs} passes over {train.rows} questions, as in the paper"
-    else:
-        steps = {"steps": 16, "segment": 8, "every": 16}
-        passes = "two to four passes over few questions; the paper has 208 steps of 128"
-    return {**steps, "questions": per_step, "stored": 2 * per_step, "passes": passes}
 
 
 def _flow(value: Any) -> str:

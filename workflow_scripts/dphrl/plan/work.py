@@ -72,13 +72,13 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
     layout, train = Layout(config), config.train_dataset
     prompts, prompt_tokens, response_tokens, measured = {}, {}, {}, set()
     for name in sorted(config.datasets, key=lambda name: name != train):
-        plan = "presample" if name == train else "evaluate"
-        shards = layout.drawn_shards("drawn_rollouts", plan) if name == train else layout.shards("rollouts", BASE, name)
-        files = [folder / path for path in shards]
+        kind, plan = ("drawn_rollouts", "presample") if name == train else ("rollouts", "evaluate")
+        shards = range(getattr(config.sampling, plan).shards)
+        fields = {"policy": BASE, "draw": DRAW, "dataset": name, "plan": plan}
+        files = [folder / layout.path(kind, **fields, shard=shard) for shard in shards]
         prompts[name], prompt_tokens[name] = prompts_of(config, name, folder)
         limit = getattr(config.sampling, plan).max_tokens
-        # A division that is given needs no samples of the training set.
-        if files and all(file.exists() for file in files):
+        if all(file.exists() for file in files):
             _, response_tokens[name] = _count_and_mean(files, "token_ids")
             measured.add(name)
         elif train in measured and config.datasets[name].task == config.datasets[train].task:
@@ -96,7 +96,9 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
     absent = tuple(
         dataset.source
         for name, dataset in config.datasets.items()
-        if not (folder / layout.path("prompts", dataset=name)).exists() and not _is_there(dataset.source, folder)
+        if dataset.source != TOY
+        and not (folder / dataset.source).exists()
+        and not (folder / layout.path("prompts", dataset=name)).exists()
     )
     return Sizes(prompts, prompt_tokens, response_tokens, stored, frozenset(measured), absent)
 
@@ -104,34 +106,26 @@ def sizes_of(config: Config, folder: Path) -> Sizes:
 def prompts_of(config: Config, name: str, folder: Path) -> tuple[int, float]:
     """The number of prompts of a dataset and their mean length in tokens.
 
-    Both are measured in its table of prompts. Without the table, each row of its file is a prompt of assumed length.
+    Both are measured in its table of prompts. Without the table, each row of its file is a prompt of assumed length;
+    without the file there are `ASSUMED_PROMPTS`.
 
     Raises `OSError` or `ValueError` for a file that cannot be read.
     """
     table = folder / Layout(config).path("prompts", dataset=name)
     if table.exists():
         return _count_and_mean([table], "prompt_token_ids")
-    return _rows(config, name, folder), min(_means(config, name)[0], config.prompts.max_tokens)
+    source, rows = config.datasets[name].source, ASSUMED_PROMPTS
+    if source == TOY:
+        rows = int(getattr(config.toy and config.toy.questions, name))
+    elif (folder / source).exists():
+        rows = _rows_of_file(folder / source)
+    return rows, min(_means(config, name)[0], config.prompts.max_tokens)
 
 
 def _means(config: Config, name: str) -> tuple[float, float]:
     """Assumed tokens of a prompt and of a response of a dataset."""
     dataset = config.datasets[name]
     return (_OF_WORLD if dataset.source == TOY else _REAL).get(dataset.task, _OF_CUSTOM_TASK)
-
-
-def _is_there(source: str, folder: Path) -> bool:
-    return source == TOY or (folder / source).exists()
-
-
-def _rows(config: Config, name: str, folder: Path) -> int:
-    """Rows of a dataset's file, each of which becomes at most one prompt; `ASSUMED_PROMPTS` without the file."""
-    source = config.datasets[name].source
-    if source == TOY:
-        return int(getattr(config.toy and config.toy.questions, name))
-    if not _is_there(source, folder):
-        return ASSUMED_PROMPTS
-    return _rows_of_file(folder / source)
 
 
 @cache

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.files import sha256_file, visible_files
-from dphrl.store.folder import other_version
 from dphrl.store.kinds import KINDS, kind_of, manifest_above
 from dphrl.store.manifest import SUMS, read_manifest, read_sums
 from dphrl.store.parquet import read_footer
+from dphrl.store.stage import other_version
 from dphrl.text import visible
 
 # With SHA256SUMS the audit of a run leaves its timings.

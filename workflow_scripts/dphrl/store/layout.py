@@ -116,18 +116,6 @@ class Layout:
         """The folder of the policy in a mixture."""
         return f"{self.root}/policies/{self.mixture(wildcards)[0]}"
 
-    def shards(self, kind: str, policy: PolicyName, dataset: str) -> list[str]:
-        """All shards of the "rollouts" or "verdicts" of an evaluation."""
-        numbers = range(self.config.sampling.evaluate.shards)
-        return [self.path(kind, policy=policy, dataset=dataset, shard=number) for number in numbers]
-
-    def drawn_shards(self, kind: str, plan: str, draw: str = DRAW) -> list[str]:
-        """All shards of the "drawn_rollouts" or "drawn_verdicts" of stage 1."""
-        if plan == "presample" and not self.config.presamples:
-            return []
-        fields = {"draw": draw, "dataset": self.config.train_dataset, "plan": plan}
-        return [self.path(kind, **fields, shard=number) for number in range(getattr(self.config.sampling, plan).shards)]
-
     def draws(self) -> list[str]:
         """The draws of stage 1: `main`, and one for each training seed with its own draw; none without training set."""
         if not self.config.train_dataset:

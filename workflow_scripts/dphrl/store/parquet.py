@@ -69,22 +69,15 @@ def write_table(
         facts = {"schema": schema, "version": declared.version, "rows": height, "digest": digest.hexdigest(), **footer}
         if files:
             facts["files"] = {file.name: size_and_sha256(file) for file in files}
-        # The last value is a placeholder for the sha256 of the file.
+        # The last value is a placeholder for the sha256 of all other bytes of the file. By it a changed byte is found
+        # before the file is decoded: some damage makes a parquet reader ask for so much memory that the process ends,
+        # or changes statistics by which it skips rows.
         text = f'{json.dumps(facts, sort_keys=True)[:-1]}, {_MARK.decode()}{"0" * _HEX}"}}'
         whole.sink_parquet(temporary, row_group_size=ROW_GROUP, metadata={_FOOTER: text}, engine="streaming")
-        _seal(temporary)
-
-
-def _seal(path: Path) -> None:
-    """Replace the placeholder in the footer of a table by the sha256 of all other bytes of the file.
-
-    So a changed byte is found before the file is decoded: some damage makes a parquet reader ask for so much memory
-    that the process ends, or changes statistics by which it skips rows.
-    """
-    at, _, digest = _seal_of(path)
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(digest.encode())
+        at, _, sha256 = _seal_of(temporary)
+        with temporary.open("r+b") as file:
+            file.seek(at)
+            file.write(sha256.encode())
 
 
 def _seal_of(path: Path) -> tuple[int, str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,7 +70,14 @@ class Schema:
     def _check_values(self, frame: pl.DataFrame, where: str) -> None:
         for name, dtype in self.columns.items():
             column, listed = pl.col(name), isinstance(dtype, pl.List)
-            errors = list(self._errors(name, pl.element() if listed else column))
+            value = pl.element() if listed else column
+            errors = [] if name in self.nullable else [("has a null", value.is_null())]
+            if name in self.enums:
+                errors.append((f"has another value than {', '.join(self.enums[name])}", ~value.is_in(self.enums[name])))
+            if name in self.bounds:
+                low, high = self.bounds[name]
+                # is_between is false for NaN, so a NaN is an error too.
+                errors.append((f"leaves [{low}, {high}] or is not a number", ~value.is_between(low, high)))
             if listed:
                 lists = [(text, column.list.eval(wrong).list.any()) for text, wrong in errors]
                 errors = [*([] if name in self.nullable else [("has a null", column.is_null())]), *lists]
@@ -82,17 +89,6 @@ class Schema:
         repeated = frame.filter(pl.struct(self.key).is_duplicated())
         if repeated.height:
             raise SchemaError(f"{where}: key {self.key} repeats in {self._named(repeated)}")
-
-    def _errors(self, name: str, value: pl.Expr) -> Iterator[tuple[str, pl.Expr]]:
-        """The possible errors in a value of a column, or in an element of a list: a text and the condition."""
-        if name not in self.nullable:
-            yield "has a null", value.is_null()
-        if name in self.enums:
-            yield f"has another value than {', '.join(self.enums[name])}", ~value.is_in(self.enums[name])
-        if name in self.bounds:
-            low, high = self.bounds[name]
-            # is_between is false for NaN, so a NaN is an error too.
-            yield f"leaves [{low}, {high}] or is not a number", ~value.is_between(low, high)
 
     def _named(self, rows: pl.DataFrame) -> str:
         """The number of rows and the key of the first, for an error."""

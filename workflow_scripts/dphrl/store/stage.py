@@ -7,7 +7,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +18,8 @@ from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.code import project_commit, verify_code
 from dphrl.store.files import sha256_file
 from dphrl.store.manifest import folder_of, manifest_digest, names_digest, verified_manifest, write_manifest
-from dphrl.store.parquet import check_listed, table_digest, write_table
+from dphrl.store.parquet import check_listed, read_footer, table_digest, write_table
+from dphrl.store.schema import SchemaError
 
 # Name, seconds and tokens of a part of a stage's work, as `Stage.add_timing` takes them.
 Timing = tuple[str, float, int | None]
@@ -38,10 +39,13 @@ def library_version(name: str) -> str:
     raise importlib.metadata.PackageNotFoundError(name)
 
 
-def _version(name: str) -> str:
-    """The version in a footer, of vLLM with its model runner if it is V2: it decides which response a seed gives."""
-    runner = ", model runner V2" if name == "vllm" and os.environ.get(V2_RUNNER, "0") != "0" else ""
-    return library_version(name) + runner
+def other_version(root: Path) -> str | None:
+    """The version of this project that made a run, if it is neither this one nor a patch of it; else None."""
+    for file in sorted(root.glob("prompts/*.parquet")):
+        with suppress(SchemaError):  # a damaged file, which the audit names
+            made = str(read_footer(file, verify=False).get("made_by", "dphrl 0.4.0")).split()[-1]
+            return None if made.split(".")[:2] == library_version("dphrl").split(".")[:2] else made
+    return None
 
 
 @dataclass
@@ -78,7 +82,7 @@ class Stage:
 
     @classmethod
     def of_job(cls, job: Any, blocks: Sequence[str], libraries: Sequence[str]) -> Self:
-        """The stage of a job. Its rule must declare the param `code` and the output `timings`.
+        """The stage of a job with the param `code` and the output `timings`. Its first timing is that of its imports.
 
         Args:
             job: the object `snakemake` of its script.
@@ -88,11 +92,13 @@ class Stage:
         Raises:
             CodeChangedError: the code is not that of the plan any more.
         """
+        import psutil  # of the extra `workflow`
+
         run, code = job.config["run"], job.params.code
         verify_code(code["digest"], code["sources"], code["schemas"])
         # <timings> is in the folder of the run, whose name is the name of the run.
         above, _, _ = job.output.timings.partition(f"{run}/timings/")
-        return cls(
+        stage = cls(
             Path(f"{above}{run}"),
             Path(code["sources"][0]).stem,
             code["digest"],
@@ -101,6 +107,8 @@ class Stage:
             seed=job.params.get("seed"),
             hardware=job.params.get("hardware"),
         )
+        stage.add_timing("imports", time.time() - psutil.Process().create_time())
+        return stage
 
     def read(self, name: str, paths: str | Sequence[str], schema: str | None = None) -> pl.DataFrame:
         """Read a table (or its shards, in key order) and record its digest under `name`.
@@ -173,12 +181,15 @@ class Stage:
 
         With the block `hardware` of a stage that reads it: the machine as configured, which no rerun depends on.
         """
+        libraries = {name: library_version(name) for name in ("polars", *self.libraries)}
+        if "vllm" in libraries and os.environ.get(V2_RUNNER, "0") != "0":
+            libraries["vllm"] += ", model runner V2"  # another response to each seed
         return {
             "stage": self.name,
             "config": self.config,
             "code": self.code,
             "inputs": dict(sorted(self.inputs.items())),
-            "libraries": {name: _version(name) for name in ("polars", *self.libraries)},
+            "libraries": libraries,
             "seed": self.seed,
             **({"hardware": self.hardware} if self.hardware else {}),
         }
