@@ -116,8 +116,15 @@ class Objective:
         importance = None
         if (cap := self._config.tis_cap) is not None:
             importance = tis_weights(old, _joined(examples, "sampler").to(old), cap)
-        low, high, bound = self._config.eps_low, self._method.eps_high, self._config.dual_clip
-        result = policy_loss(logprobs, old, advantages, eps_low=low, eps_high=high, dual_clip=bound, weights=importance)
+        result = policy_loss(
+            logprobs,
+            old,
+            advantages,
+            eps_low=self._config.eps_low,
+            eps_high=self._method.eps_high,
+            dual_clip=self._config.dual_clip,
+            weights=importance,
+        )
         loss = weights.exploration * result.loss.sum()
         moved = (logprobs - old).detach().double()
         sums: Sums = {
@@ -133,8 +140,7 @@ class Objective:
             # Where the divergence is in the advantages, its k1 is only a metric here.
             value = log_ratio.detach() if self.rollout_divergence is None else self.rollout_divergence.value(log_ratio)
             if self._method.off_policy is not None:
-                form, most = self._method.off_policy, self._method.off_policy_cap
-                value, capped = off_policy(value, logprobs, old, form, most)
+                value, capped = off_policy(value, logprobs, old, self._method.off_policy, self._method.off_policy_cap)
                 sums["off_policy_capped_sum"] = _sum(capped)
             loss = loss + weights.rollout_divergence * value.sum()
             sums["rollout_divergence_sum"] = _sum(value)
