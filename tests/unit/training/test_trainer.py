@@ -18,7 +18,7 @@ from tiny_training import (
     equal,
     gradients,
     hardware,
-    likes_even,
+    make_segment,
     make_trainer,
     online_prompts,
     train_config,
@@ -35,7 +35,6 @@ from dphrl.policy.vllm_engine import VllmEngine
 from dphrl.store.files import sha256_file
 from dphrl.training.canary import StaleWeightsError, WeightSync
 from dphrl.training.loss import Example
-from dphrl.training.segment import Segment
 from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer, Update
 
@@ -450,9 +449,7 @@ def test_with_vllm_a_training_cut_in_segments_is_the_same_to_the_bit(
     base: Path, engine: VllmEngine, reference: ReferenceResponses, tmp_path: Path
 ) -> None:
     def run(trainer: Trainer, first: int, last: int) -> pl.DataFrame:
-        prompts = online_prompts(base)
-        segment = Segment(trainer, engine, prompts, reference, likes_even, trainer.config, JS, seed=1)
-        return segment.run(first, last, "test")
+        return make_segment(trainer, engine, base, reference).run(first, last, "test")
 
     whole = make_trainer(base, JS)
     metrics = run(whole, 1, 4)
