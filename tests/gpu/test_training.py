@@ -5,7 +5,7 @@ Needs what the workflow needs but Snakemake: torch, transformers, deepspeed, pol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,6 @@ from dphrl.policy.logprobs import load_model
 from dphrl.policy.ranks import run_on_ranks, run_ranks
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.training.job import SegmentJob
-from dphrl.training.loss import Example
 
 pytestmark = pytest.mark.gpu
 
@@ -80,17 +79,23 @@ def _distance(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float
     return sum(float((weight.float() - theirs[name].float()).abs().sum()) for name, weight in ours.items()) / numbers
 
 
-def _check_resumed(policy: Path, examples: Sequence[Example], dtype: str, stage: int, folder: Path) -> None:
-    """The step after a resume is that of the training that went on, and needs the saved moments."""
-    method = MethodConfig(divergence="js", eta=0.5)
-    trainer = make_trainer(policy, method, dtype=dtype, zero_stage=stage)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stage", [1, 3])
+@process_group()
+def test_a_resumed_training_takes_the_step_of_one_that_went_on(kind: str, stage: int, tmp_path: Path) -> None:
+    """It needs the saved moments."""
+    base, moved, method = tmp_path / "base", tmp_path / "moved", MethodConfig(divergence="js", eta=0.5)
+    write_tiny_policy(base, kind=kind, **HEADS_OF_128)
+    write_moved_policy(base, moved)
+    examples = recorded_rows(moved, base)
+    trainer = make_trainer(moved, method, dtype="bfloat16", zero_stage=stage)
     trainer.update(examples, _LR)
-    trainer.save_state(folder / "state")
-    trainer.save_policy(folder / "policy")
+    trainer.save_state(tmp_path / "state")
+    trainer.save_policy(tmp_path / "policy")
     before = weights_of(trainer)
     resumed, fresh = (
-        make_trainer(folder / "policy", method, state=state, dtype=dtype, zero_stage=stage)
-        for state in (folder / "state", None)
+        make_trainer(tmp_path / "policy", method, state=state, dtype="bfloat16", zero_stage=stage)
+        for state in (tmp_path / "state", None)
     )
     assert all(weight.equal(before[name]) for name, weight in resumed.named_weights())
     expected, found, _ = (each.update(examples[:9], _LR).grad_norm for each in (trainer, resumed, fresh))
@@ -101,16 +106,6 @@ def _check_resumed(policy: Path, examples: Sequence[Example], dtype: str, stage:
     assert moved > 0
     assert _distance(weights_of(resumed), after) < 0.05 * moved
     assert _distance(weights_of(fresh), after) > 0.2 * moved
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("stage", [1, 3])
-def test_a_resumed_training_takes_the_step_of_one_that_went_on(kind: str, stage: int, tmp_path: Path) -> None:
-    base, moved = tmp_path / "base", tmp_path / "moved"
-    write_tiny_policy(base, kind=kind, **HEADS_OF_128)
-    write_moved_policy(base, moved)
-    with process_group():
-        _check_resumed(moved, recorded_rows(moved, base), "bfloat16", stage, tmp_path)
 
 
 SETTINGS = ["3-plain-on-float32-all", "3-checkpointing-on-bfloat16-all", "3-checkpointing-off-bfloat16-lora"]

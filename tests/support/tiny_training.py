@@ -26,6 +26,7 @@ from dphrl.scoring.verdict import Verdict
 from dphrl.training.loss import Example
 from dphrl.training.reference import compute_here, load_reference
 from dphrl.training.rollouts import OnlinePrompt
+from dphrl.training.segment import Segment
 from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer, Update
 
@@ -185,6 +186,15 @@ def likes_even(
     """A scorer: responses of even length to every second prompt are correct; the other prompts carry no signal."""
     liked = [len(text) % 2 == 0 and truth["number"] % 2 == 0 for text, truth in zip(texts, ground_truths, strict=True)]
     return [Judgement(right, float(right)) for right in liked]
+
+
+def make_segment(
+    trainer: Trainer, engine: Engine, base: Path, stored: ReferenceResponses | None = None, **options: Any
+) -> Segment:
+    """A segment made like a job makes it, on `ONLINE`; a method that rehearses gets the stored responses."""
+    parts = {"prompts": online_prompts(base), "score": likes_even, "seed": 1} | options
+    rehearsal = stored if trainer.method.rehearses else None
+    return Segment(trainer, engine, rehearsal=rehearsal, config=trainer.config, method=trainer.method, **parts)
 
 
 @dataclass

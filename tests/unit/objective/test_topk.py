@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dphrl.objective import divergence
-from dphrl.objective.divergences import Divergence
-from dphrl.objective.topk import topk_value
+from dphrl.objective.divergences import Divergence, topk_value
 
 F64 = torch.float64
 FORMS = {

@@ -208,15 +208,6 @@ def test_responses_of_a_prompt_stay_together_where_they_fit(rows: list[Row], tok
         assert (len(holders) == 1) == (tokens <= token_budget or len(group) == 1)
 
 
-def test_one_long_response_does_not_make_a_padded_pass_many_times_its_budget() -> None:
-    rows = [Row([1] * 100, [2] * (1000 if i == 7 else 20)) for i in range(16)]
-    padded, packed = (plan(rows, 2000, "on", form) for form in FORMS)
-    assert len(packed) == 1
-    assert max(_computed([rows[i] for i in m.rows], True, "padded") for m in padded) <= 2000
-    assert _computed(rows, True, "padded") == 16_100
-    assert _computed(rows, True, "packed") == 1_400
-
-
 def test_a_group_beyond_the_budget_is_cut_and_repeats_its_prompt() -> None:
     rows = [Row([1] * 10, [2] * 4) for _ in range(5)]
     assert [m.rows for m in plan(rows, 20, "on")] == [[0, 1], [2, 3], [4]]

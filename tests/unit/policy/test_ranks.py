@@ -28,7 +28,7 @@ from dphrl.policy.engine import AsleepError, Engine
 from dphrl.policy.engines import make_engine
 from dphrl.policy.ranks import RankError, run_ranks
 from dphrl.store.files import sha256_file
-from dphrl.training.job import SegmentJob, Trained, run_job, train_segment
+from dphrl.training.job import SegmentJob, Trained, train_segment
 from dphrl.training.trainer import Trainer
 
 PROGRAMS = ("spread_engine.py", "two_ranks.py", "moved_state.py", "spread_layers.py")
@@ -195,7 +195,7 @@ def test_the_engine_sleeps_while_the_trainer_is_made(
     monkeypatch.setattr("dphrl.training.job.make_engine", make)
     monkeypatch.setattr("dphrl.training.job.Trainer", Awaited)
     with process_group():
-        trained = run_job(into(start, tmp_path, {"ranks": 1}, train={"dtype": "bfloat16"}))
+        trained = train_segment(into(start, tmp_path, {"ranks": 1}, train={"dtype": "bfloat16"}))
     gaps = trained.metrics.filter(metric="canary_gap")["value"]
     assert len(gaps) == 2
     assert 1e-4 < gaps.max() < 0.3
@@ -207,7 +207,7 @@ def test_probes_do_not_depend_on_the_number_of_ranks(
 ) -> None:
     """Before the first update, after which weights differ in their last bits; 3 prompts are no multiple of 2 ranks."""
     with process_group():
-        alone = run_job(into(start, tmp_path, {"ranks": 1})).probes.filter(step=0)
+        alone = train_segment(into(start, tmp_path, {"ranks": 1})).probes.filter(step=0)
     assert alone.height == 6
     assert alone.equals(undisturbed[1][0].probes.filter(step=0))
 

@@ -10,7 +10,7 @@ from tiny_training import make_trainer, write_moved_policy, write_reference
 
 from dphrl.config.blocks.training import MethodConfig
 from dphrl.training.canary import ReferenceMismatchError, check_reference
-from dphrl.training.job import SegmentJob, run_job
+from dphrl.training.job import SegmentJob, train_segment
 
 pytestmark = pytest.mark.usefixtures("one_rank")
 
@@ -30,18 +30,18 @@ def test_damaged_log_probs_stop_the_run(start: SegmentJob, value: float) -> None
     tensors["logprobs"][0] += value
     save_file(tensors, str(start.reference))
     with pytest.raises(ReferenceMismatchError, match="restore the policy, or delete this file") as stopped:
-        run_job(start)
+        train_segment(start)
     assert start.policy in str(stopped.value)
     assert str(start.reference) in str(stopped.value)
-    assert not Path(start.policy_out).exists()
+    assert not [*Path(start.policy_out).iterdir()]
 
 
 def test_the_policy_whose_log_probs_are_stored_passes_and_a_later_segment_starts_away_from_it(
     start: SegmentJob, tmp_path: Path
 ) -> None:
-    assert len(run_job(start).metrics.filter(metric="divergence")) == 1
+    assert len(train_segment(start).metrics.filter(metric="divergence")) == 1
     later = start.model_copy(update={"policy": start.policy_out, "state": start.state_out, "first": 2, "last": 2})
-    assert len(run_job(into(later, tmp_path / "later")).metrics.filter(metric="divergence")) == 1
+    assert len(train_segment(into(later, tmp_path / "later")).metrics.filter(metric="divergence")) == 1
 
 
 def test_in_bfloat16_the_tolerance_is_three_times_the_mismatch_of_the_engine(tmp_path: Path) -> None:

@@ -18,9 +18,8 @@ from tiny_training import (
     Recorder,
     equal,
     gradients,
-    likes_even,
+    make_segment,
     make_trainer,
-    online_prompts,
     weights_of,
 )
 from torch import Tensor
@@ -32,7 +31,6 @@ from dphrl.policy.logprobs import LogProbs, load_model, response_logprobs
 from dphrl.policy.transformers_engine import TransformersEngine
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.training.loss import Example
-from dphrl.training.segment import Segment
 from dphrl.training.stored_responses import ReferenceResponses
 from dphrl.training.trainer import Trainer
 
@@ -317,22 +315,6 @@ def _adapters(trainer: Trainer) -> dict[str, Tensor]:
 # What a segment does with a method.
 
 
-def _segment(
-    trainer: Trainer, engine: TransformersEngine, folder: Path, reference: ReferenceResponses, **parts: Any
-) -> Segment:
-    method = trainer.method
-    return Segment(
-        trainer,
-        engine,
-        online_prompts(folder),
-        reference if method.rehearses else None,
-        parts.get("score", likes_even),
-        trainer.config,
-        method,
-        seed=1,
-    )
-
-
 @pytest.fixture(scope="module")
 def engine(base: Path) -> TransformersEngine:
     return TransformersEngine(base, ENGINE, HARDWARE)
@@ -343,7 +325,7 @@ def test_places_that_dynamic_sampling_could_not_fill_enter_no_sum_and_no_denomin
 ) -> None:
     method = MethodConfig(divergence="forward_kl", eta=ETA, dynamic_sampling_rounds=1, overlong_buffer=4)
     trainer = make_trainer(base, method, base, kind=Recorder, **BARE)
-    _segment(trainer, engine, base, reference).run(1, 1, "test")
+    make_segment(trainer, engine, base, reference).run(1, 1, "test")
     made = next(m for m in trainer.made if len({e.counted for e in m.examples if not e.rehearsal}) == 2)
     groups = [made.examples[i : i + 4] for i in (0, 4)]
     # All of a group count, or none; those that do not are the ones without a signal.
@@ -362,7 +344,7 @@ def test_a_step_without_any_signal_changes_no_weight(base: Path, engine: Transfo
 
     trainer = make_trainer(base, MethodConfig(dynamic_sampling_rounds=1), base)
     before = weights_of(trainer)
-    metrics = _segment(trainer, engine, base, None, score=wrong).run(1, 1, "test")  # type: ignore[arg-type]
+    metrics = make_segment(trainer, engine, base, None, score=wrong).run(1, 1, "test")
     assert equal(weights_of(trainer), before)
     assert metrics.filter(metric="skipped_updates")["value"].to_list() == [2.0]
     assert "policy_loss" not in metrics["metric"].to_list()
@@ -377,7 +359,7 @@ def test_the_work_within_a_step_is_shown_where_it_takes_seconds(
     out = io.StringIO()
     monkeypatch.setattr("dphrl.machine.progress._stream", out)
     monkeypatch.setattr("dphrl.machine.progress._SECONDS_BETWEEN_LINES", 0.0)
-    _segment(make_trainer(base, METHODS["dph_f"]), engine, base, reference).run(1, 1, "dph_f")
+    make_segment(make_trainer(base, METHODS["dph_f"]), engine, base, reference).run(1, 1, "dph_f")
     shown = [line.rpartition(", ")[2] for line in out.getvalue().splitlines()[1:-1]]
     assert shown[0] == "drawing 16 responses"
     # Rollouts, then stored responses, of two updates.
@@ -392,7 +374,7 @@ def test_two_steps_run_and_report_what_the_method_does(
 ) -> None:
     method = METHODS[name]
     trainer = make_trainer(base, method, base, kind=Recorder)
-    metrics = _segment(trainer, engine, base, reference).run(1, 2, name)
+    metrics = make_segment(trainer, engine, base, reference).run(1, 2, name)
     assert SCHEMAS["metrics"].conform(metrics, "test")["step"].unique().to_list() == [1, 2]
     assert metrics["value"].is_finite().all()
     values = {metric: metrics.filter(metric=metric)["value"].to_list() for metric in metrics["metric"].unique()}
@@ -466,7 +448,7 @@ def test_advantages_are_of_the_shaped_rewards_and_the_reverse_kl_is_taken_off(
     """METHOD 15.1.3 and 15.1.4, token by token; in an all-right group the reverse KL alone is left, not its z-score."""
     engine.wake((n, w) for n, w in load_model(policy, "float32").named_parameters())
     trainer = make_trainer(policy, method, base, kind=Recorder, mini_batches=1)
-    _segment(trainer, engine, base, reference, score=score).run(1, 1, "test")
+    make_segment(trainer, engine, base, reference, score=score).run(1, 1, "test")
     (made,) = trainer.made
     texts = [engine._tokenizer.decode(e.row.response, skip_special_tokens=True) for e in made.examples]
     rewards = [judgement.reward for judgement in score(texts, texts)]
@@ -496,7 +478,7 @@ def test_old_logprobs_are_those_of_the_sampling_weights_in_every_epoch(
     base: Path, engine: TransformersEngine, reference: ReferenceResponses
 ) -> None:
     trainer = make_trainer(base, METHODS["dph_js"], base, kind=Recorder, ppo_epochs=2, lr=1e-2)
-    segment = _segment(trainer, engine, base, reference)
+    segment = make_segment(trainer, engine, base, reference)
     segment.run(1, 1, "test")
     at_start = LogProbs(load_model(base, "float32"))
     first, second, again, last = trainer.made
@@ -524,7 +506,7 @@ def test_the_mismatch_of_sampler_and_trainer_is_reported(
             return completions
 
     trainer = make_trainer(base, METHODS["grpo"], kind=Recorder, mini_batches=1, tis_cap=1.05)
-    metrics = _segment(trainer, Biased(base, ENGINE, HARDWARE), base, reference).run(1, 1, "test")
+    metrics = make_segment(trainer, Biased(base, ENGINE, HARDWARE), base, reference).run(1, 1, "test")
     values = dict(metrics.select("metric", "value").iter_rows())
     lengths = [len(e.row.response) for e in trainer.made[0].examples]
     share = sum((n + 1) // 2 for n in lengths) / sum(lengths)
@@ -541,7 +523,7 @@ def test_adapters_leave_the_base_and_are_merged_for_engine_and_policy(
     method = METHODS["js_definition"].model_copy(update={"lora": LORA})
     engine = TransformersEngine(base, ENGINE, HARDWARE)
     trainer = make_trainer(base, method, base)
-    _segment(trainer, engine, base, reference).run(1, 2, "test")
+    make_segment(trainer, engine, base, reference).run(1, 2, "test")
     original = dict(load_model(base, "float32").named_parameters())
     kept = {
         n.replace(".base_layer.", "."): p.detach() for n, p in trainer.model.named_parameters() if ".lora_" not in n
@@ -572,7 +554,7 @@ def _trained(
     for first in range(1, 5, steps):
         trainer = make_trainer(policy, method, base, state)
         engine = TransformersEngine(policy, ENGINE, HARDWARE)
-        tables.append(_segment(trainer, engine, base, reference).run(first, first + steps - 1, "test"))
+        tables.append(make_segment(trainer, engine, base, reference).run(first, first + steps - 1, "test"))
         policy, state = folder / f"policy{first}", folder / f"state{first}"
         trainer.save_policy(policy)
         trainer.save_state(state)

@@ -10,7 +10,7 @@ from tiny_training import (
     ENGINE,
     HARDWARE,
     equal,
-    likes_even,
+    make_segment,
     make_trainer,
     online_prompts,
     weights_of,
@@ -72,8 +72,8 @@ def test_the_error_keeps_trainings_that_lost_less_and_ends_those_that_lost_more(
 def segment(base: Path, before: list[tuple[int, str, float]]) -> tuple[Trainer, Segment]:
     trainer = make_trainer(base, GRPO, base, stop={"coverage_below": 0.2})
     prompts = [replace(prompt, base_right=8, base_n=8) for prompt in online_prompts(base)]
-    parts = trainer, TransformersEngine(base, ENGINE, HARDWARE), prompts, None, likes_even, trainer.config, GRPO
-    return trainer, Segment(*parts, seed=1, earlier=before)
+    engine = TransformersEngine(base, ENGINE, HARDWARE)
+    return trainer, make_segment(trainer, engine, base, prompts=prompts, earlier=before)
 
 
 def test_a_segment_ends_after_the_step_that_ends_the_training(base: Path) -> None:

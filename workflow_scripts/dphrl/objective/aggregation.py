@@ -21,7 +21,7 @@ class ComponentWeights:
 
     exploration: float
     rehearsal: float
-    rollout_divergence: float = 0.0
+    rollout_divergence: float
 
 
 def component_weights(

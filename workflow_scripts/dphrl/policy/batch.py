@@ -66,10 +66,8 @@ def collate(
                 f"row {i} has {len(row.prompt)} prompt and {len(row.response)} response tokens, both need >= 1"
             )
     targets = torch.tensor([token for row in rows for token in row.response], device=device)
-    return _joined(rows, targets, shared, form) if shared or form == "packed" else _padded(rows, targets)
-
-
-def _padded(rows: Sequence[Row], targets: Tensor) -> Batch:
+    if shared or form == "packed":
+        return _joined(rows, targets, shared, form)
     longest = max(row.length for row in rows)
     input_ids = torch.zeros(len(rows), longest, dtype=torch.int64)
     predicts: list[int] = []

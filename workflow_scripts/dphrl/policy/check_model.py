@@ -44,13 +44,22 @@ def check_base(folder: Path) -> None:
     """
     refuse_adapter(folder)
     files = tensor_files(folder)
-    _check_layers(folder, files)
+    # Before a layer is built; other sizes cost nothing there.
+    settings = model_settings(config := _config_file(folder))
+    text = settings.get("text_config")
+    layers = (text if isinstance(text, dict) else settings).get("num_hidden_layers")
+    if isinstance(layers, int) and layers > len(files):
+        raise ValueError(f"{config}: num_hidden_layers is {layers}, and {len(files)} tensors are stored: {_AGAIN}")
     model = check_model(folder)
     check_tokenizer(folder)
     tied: Mapping[str, str] = {}
     # The tensors of a quantized model have names and shapes of its library, which only the engine knows.
     if getattr(model.config, "quantization_config", None) is None:
-        tied = _check_names(folder, model, files)
+        # Names and shapes as transformers matches them.
+        shapes = {name: shape for file in {*files.values()} for name, shape in _shapes(file).items()}
+        tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+        options = {"config": model.config, "state_dict": tensors, "device_map": {"": "meta"}, "dtype": torch.float32}
+        tied = filled(type(model), folder, None, **options).all_tied_weights_keys
     _check_values(folder, files, tied)
 
 
@@ -82,16 +91,6 @@ def _config_file(folder: Path) -> Path:
     if not file.is_file():
         raise ValueError(f"{folder}: no config.json: policy.base is the folder of a model in the form of Hugging Face")
     return file
-
-
-def _check_layers(folder: Path, files: Mapping[str, Path]) -> None:
-    """Compare the number of layers with the stored tensors, before a layer is built; other sizes cost nothing there."""
-    file = _config_file(folder)
-    settings = model_settings(file)
-    text = settings.get("text_config")
-    layers = (text if isinstance(text, dict) else settings).get("num_hidden_layers")
-    if isinstance(layers, int) and layers > len(files):
-        raise ValueError(f"{file}: num_hidden_layers is {layers}, and {len(files)} tensors are stored: {_AGAIN}")
 
 
 def check_tokenizer(folder: Path) -> None:
@@ -204,14 +203,6 @@ def _shapes(file: Path) -> dict[str, list[int]]:
             return {name: content.get_slice(name).get_shape() for name in content.keys()}  # noqa: SIM118 - no mapping
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{file}: not a complete safetensors file ({error}): {_AGAIN}") from error
-
-
-def _check_names(folder: Path, model: PreTrainedModel, files: Mapping[str, Path]) -> Mapping[str, str]:
-    """Check names and shapes of the tensors against the model, as transformers matches them; returns the tied pairs."""
-    shapes = {name: shape for file in {*files.values()} for name, shape in _shapes(file).items()}
-    tensors = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
-    options = {"config": model.config, "state_dict": tensors, "device_map": {"": "meta"}, "dtype": torch.float32}
-    return dict(filled(type(model), folder, None, **options).all_tied_weights_keys)
 
 
 def _check_values(folder: Path, files: Mapping[str, Path], tied: Mapping[str, str]) -> None:

@@ -62,7 +62,9 @@ def run_limited(function: Callable[..., None], *paths: Path) -> None:
     Raises:
         ValueError: the function raised an error, or a limit ended it.
     """
-    size = sum(map(_size, paths))
+    # Of folders without their subfolders.
+    files = [file for path in paths for file in (path.glob("*") if path.is_dir() else [path]) if file.is_file()]
+    size = sum(file.stat().st_size for file in files)
     seconds, memory = _SECONDS + size // _READ_PER_SECOND, _BYTES + size * _HELD_PER_BYTE
     program = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
     arguments = [function.__module__, function.__qualname__, os.getpid(), seconds, memory, *paths]
@@ -80,12 +82,6 @@ def run_limited(function: Callable[..., None], *paths: Path) -> None:
         -signal.SIGABRT: f"more than {memory / 2**30:.0f} GiB of memory are needed",
     }
     raise ValueError(f"{problem} ({ends.get(done.returncode, f'the process ended with {done.returncode}')}): {advice}")
-
-
-def _size(path: Path) -> int:
-    """Bytes of a file, or of the files in a folder without its subfolders; 0 of neither."""
-    files = path.glob("*") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def main() -> None:

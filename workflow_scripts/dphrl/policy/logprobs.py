@@ -1,7 +1,7 @@
 """Loading a policy, and the forward pass that reference, training and canary share."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -116,25 +116,16 @@ def filled(kind: Any, folder: Path, source: Path | None, **options: Any) -> PreT
         if "conversion of the weights" not in str(error):
             raise
         raise _other_weights(folder, "some are missing, see the report above") from error
-    _check_tensors(folder, facts)
-    return model
-
-
-def _check_tensors(folder: Path, loading_info: Mapping[str, Collection[Any]]) -> None:
-    shapes = [
-        f"{name} of shape {tuple(ours)} instead of {tuple(its)}" for name, ours, its in loading_info["mismatched_keys"]
-    ]
+    shapes = [f"{name} of shape {tuple(ours)} instead of {tuple(its)}" for name, ours, its in facts["mismatched_keys"]]
+    kinds = {"no": facts["missing_keys"], "unknown": facts["unexpected_keys"], "wrong": shapes}
     problems = [
         f"{what} {', '.join(sorted(names)[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
-        for what, names in (
-            ("no", loading_info["missing_keys"]),
-            ("unknown", loading_info["unexpected_keys"]),
-            ("wrong", shapes),
-        )
+        for what, names in kinds.items()
         if names
     ]
     if problems:
         raise _other_weights(folder, "; ".join(problems))
+    return model
 
 
 def _other_weights(folder: Path, problem: str) -> ValueError:
@@ -262,7 +253,9 @@ class LogProbs(nn.Module):
         chunk = max(1, logits // self._config.vocab_size)
         # Not head(): under ZeRO-3 each call would gather the weight, and ranks differ in their number of chunks.
         head = self.model.get_output_embeddings()
-        weight, bias = _weight(head), head.bias
+        weight, bias = head.weight, head.bias
+        for name in getattr(head, "active_adapters", ()):
+            weight = weight + head.get_delta_weight(name).to(weight)
         recompute = torch.is_grad_enabled() and len(hidden) > chunk
         results = [
             _Recomputed.apply(h, weight, bias, i) if recompute else compute(_log_softmax(h, weight, bias), i)
@@ -280,14 +273,6 @@ class LogProbs(nn.Module):
             shared = {"position_ids": layout.position_ids, "attention_mask": mask, "layout": layout}
         output = self.model.get_decoder()(input_ids=batch.input_ids, use_cache=False, **shared)
         return embedding(batch.predicts, output.last_hidden_state.flatten(0, 1))
-
-
-def _weight(head: Any) -> Tensor:
-    """The weight of the output head, with its adapters, if it has any."""
-    weight: Tensor = head.weight
-    for name in getattr(head, "active_adapters", ()):
-        weight = weight + head.get_delta_weight(name).to(weight)
-    return weight
 
 
 def _log_softmax(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

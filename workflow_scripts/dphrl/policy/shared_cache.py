@@ -152,7 +152,13 @@ class SharedCache:
     ) -> Tensor:
         """Causal attention within each prompt; states are (tokens, heads, width)."""
         query, key, value = (states[self._padded].transpose(1, 2) for states in (query, key, value))
-        layer = self._layer(module, key, value)
+        index = _index(module)
+        if index not in self._layers:
+            # With the heads, width and type of these states.
+            no_keys, no_values = key[:0, :, :0], value[:0, :, :0]
+            self._layers[index] = _Layer(no_keys, no_values, no_keys, no_values)
+            self._allocate()
+        layer = self._layers[index]
         rows = slice(len(self.prompts) - len(key), len(self.prompts))
         layer.prompt_keys[rows, :, : key.shape[2]] = key
         layer.prompt_values[rows, :, : value.shape[2]] = value
@@ -235,15 +241,6 @@ class SharedCache:
                 _resized(layer.prompt_keys, *size),
                 _resized(layer.prompt_values, *size),
             )
-
-    def _layer(self, module: nn.Module, key: Tensor, value: Tensor) -> _Layer:
-        """The module's layer, created with the heads, width and type of these states if it does not exist."""
-        index = _index(module)
-        if index not in self._layers:
-            key, value = key[:0, :, :0], value[:0, :, :0]
-            self._layers[index] = _Layer(key, value, key, value)
-            self._allocate()
-        return self._layers[index]
 
     def _forward(
         self, tokens: Tensor, positions: Tensor, mask: Tensor, attend: Callable[..., Tensor], ends: Tensor | int = 0

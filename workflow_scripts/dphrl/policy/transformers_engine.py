@@ -55,8 +55,14 @@ class TransformersEngine:
     def generate(self, requests: Sequence[Request], label: str | None = None) -> list[Completion]:
         self._check_awake()
         check_prompts(requests, self.max_model_len)
+        # The many requests to a prompt share one tuple.
         tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
-        responses = [self._response(request, tuples) for request in requests]
+        responses = []
+        for request in requests:
+            prompt = tuple(request.prompt_token_ids)
+            prompt = tuples.setdefault(prompt, prompt)
+            limit = min(request.max_tokens, self.max_model_len - len(prompt))
+            responses.append(Response(request, prompt, limit, uniforms_of(request.seed)))
         # The longest prompts first: a batch then needs little padding. Equal prompts follow each other and share it.
         waiting = deque(sorted(responses, key=lambda response: (-len(response.prompt), response.prompt)))
         progress, drawn = ProgressLines(len(responses), label, "responses"), 0
@@ -109,13 +115,6 @@ class TransformersEngine:
     def _check_awake(self) -> None:
         if self._asleep:
             raise AsleepError
-
-    def _response(self, request: Request, tuples: dict[tuple[int, ...], tuple[int, ...]]) -> Response:
-        # The many requests to a prompt share one tuple.
-        prompt = tuple(request.prompt_token_ids)
-        prompt = tuples.setdefault(prompt, prompt)
-        limit = min(request.max_tokens, self.max_model_len - len(prompt))
-        return Response(request, prompt, limit, uniforms_of(request.seed))
 
     def _admit(self, waiting: deque[Response], batch: Batch) -> list[Response]:
         """Remove from `waiting` the responses that fit next to the batch, at most one prefill."""

@@ -16,18 +16,11 @@ LONGEST_SEQUENCE = 256
 def toy_start(world: Path, config: ToyConfig) -> Start:
     """A new model for a world written by `build_world`, and the rows of the world's corpus.
 
-    Raises `ValueError` for a corpus row that is too long.
+    Raises `ValueError` naming the file and line for a corpus row that is too long.
     """
-    tokenizer = AutoTokenizer.from_pretrained(world / "tokenizer")
-    return Start(_new_model(config, tokenizer), tokenizer, _corpus_rows(world / "corpus.jsonl", tokenizer))
-
-
-def _corpus_rows(corpus: Path, tokenizer: PreTrainedTokenizerBase) -> list[Row]:
-    """The corpus as token ids; prompt and response are encoded separately, as in sampling.
-
-    Raises `ValueError` naming the file and line for a row that is too long.
-    """
+    tokenizer, corpus = AutoTokenizer.from_pretrained(world / "tokenizer"), world / "corpus.jsonl"
     lines = [json.loads(line) for line in corpus.read_text(encoding="utf-8").splitlines()]
+    # Prompt and response are encoded separately, as in sampling.
     prompts = tokenizer([row["prompt"] for row in lines])["input_ids"]
     responses = tokenizer([row["response"] for row in lines])["input_ids"]
     rows = []
@@ -36,7 +29,7 @@ def _corpus_rows(corpus: Path, tokenizer: PreTrainedTokenizerBase) -> list[Row]:
         if row.length > LONGEST_SEQUENCE:
             raise ValueError(f"{corpus}, line {line}: {row.length} tokens, at most {LONGEST_SEQUENCE} expected")
         rows.append(row)
-    return rows
+    return Start(_new_model(config, tokenizer), tokenizer, rows)
 
 
 def _new_model(config: ToyConfig, tokenizer: PreTrainedTokenizerBase) -> LlamaForCausalLM:

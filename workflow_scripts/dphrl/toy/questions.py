@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dphrl.toy.databases import DATABASES, LARGEST_INTEGER, Oracle, Side, Table
+from dphrl.toy.databases import DATABASES, LARGEST_INTEGER, Oracle, Side
 
 COMPARISONS = {"over": ">", "under": "<", "at least": ">=", "at most": "<="}
 AGGREGATES = {"average": "AVG", "total": "SUM", "largest": "MAX", "smallest": "MIN"}
@@ -157,32 +157,21 @@ def draw_question(databases: Collection[str], stratum: str, seed: int, rng: rand
     """
     database = DATABASES[rng.choice(sorted(databases))]
     family = rng.choice(STRATA[stratum])
-    side = _draw_side(family, rng)
+    side: Side = "child" if family in _ON_CHILD else "parent"
+    if family in _EITHER_SIDE:
+        side = rng.choice(("parent", "child"))
     table = database.table(side)
     operator = rng.choice(OPERATORS[family])
+    column = "" if operator == "number" else rng.choice(table.integers)
     compares = operator == "about" or OPERATORS[family] == tuple(COMPARISONS)
-    question = Question(
-        database=database.name,
-        family=family,
-        side=side,
-        column="" if operator == "number" else rng.choice(table.integers),
-        operator=operator,
-        value=rng.randint(1, LARGEST_INTEGER) if compares else 0,
-        text=_draw_text(family, database.parent if family == "join_aggregate" else table, rng),
-    )
-    return replace(question, radius=gold_radius(question.prompt, seed)) if stratum == "ambiguous" else question
-
-
-def _draw_side(family: str, rng: random.Random) -> Side:
-    if family in _ON_CHILD:
-        return "child"
-    return rng.choice(("parent", "child")) if family in _EITHER_SIDE else "parent"
-
-
-def _draw_text(family: str, table: Table, rng: random.Random) -> str:
+    value = rng.randint(1, LARGEST_INTEGER) if compares else 0
+    texts, text = (database.parent if family == "join_aggregate" else table).values, ""
     if family in _WITH_TEXT:
-        return rng.choice(table.values)
-    return rng.choice(("", *table.values)) if family == "average" else ""
+        text = rng.choice(texts)
+    elif family == "average":
+        text = rng.choice(("", *texts))
+    question = Question(database.name, family, side, column, operator, value, text)
+    return replace(question, radius=gold_radius(question.prompt, seed)) if stratum == "ambiguous" else question
 
 
 def lot(seed: int, prompt: str) -> int:

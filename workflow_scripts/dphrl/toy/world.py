@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from dphrl.config.blocks.toy import ToyConfig
 from dphrl.toy.databases import CROSS_DATABASES, TRAINING_DATABASES, Oracle, write
-from dphrl.toy.questions import SHARES, STYLES, Answer, Question, answer_question, answerable, draw_question, draw_split
+from dphrl.toy.questions import SHARES, STYLES, Answer, answer_question, answerable, draw_question, draw_split
 
 TRAINING_SHARE, CROSS_SHARE = 0.45, 0.30
 # Strata of the supervised SQL answers. No key of the configuration, so that worlds with other shares of questions share
@@ -137,8 +137,13 @@ def build_world(folder: Path, config: ToyConfig) -> None:
         }
         problems = draw_problems(config.questions.maths, config.seed)
         for name, questions in splits.items():
-            _write_jsonl(folder / "questions" / f"{name}.jsonl", map(_question_row, questions))
-        _write_jsonl(folder / "questions" / "maths.jsonl", map(_problem_row, problems))
+            rows = (
+                {"prompt": q.prompt, "db_id": q.database, "gold_sql": q.sql, "family": q.family, "level": q.stratum}
+                for q in questions
+            )
+            _write_jsonl(folder / "questions" / f"{name}.jsonl", rows)
+        word_problems = ({"prompt": p.prompt, "answer": str(p.answer), "level": p.operation} for p in problems)
+        _write_jsonl(folder / "questions" / "maths.jsonl", word_problems)
         taken = {question.prompt for questions in splits.values() for question in questions}
         taken |= {problem.prompt for problem in problems}
         corpus = _corpus(config, taken, oracle)
@@ -147,64 +152,41 @@ def build_world(folder: Path, config: ToyConfig) -> None:
     write_tokenizer(texts, config.vocabulary, folder / "tokenizer")
 
 
-def _question_row(question: Question) -> dict[str, str]:
-    return {
-        "prompt": question.prompt,
-        "db_id": question.database,
-        "gold_sql": question.sql,
-        "family": question.family,
-        "level": question.stratum,
-    }
-
-
-def _problem_row(problem: WordProblem) -> dict[str, str]:
-    return {"prompt": problem.prompt, "answer": str(problem.answer), "level": problem.operation}
-
-
 def _corpus(config: ToyConfig, taken: set[str], oracle: Oracle) -> list[dict[str, object]]:
+    """Answered questions of the training databases and of the cross databases, and answered word problems."""
     rng = random.Random(f"{config.seed}/corpus")
     training, cross = round(TRAINING_SHARE * config.corpus), round(CROSS_SHARE * config.corpus)
     sources = [TRAINING_DATABASES] * training + [CROSS_DATABASES] * cross + [()] * (config.corpus - training - cross)
     rng.shuffle(sources)
-    return [
-        _sql_row(databases, config, taken, oracle, rng) if databases else _maths_row(config, taken, rng)
-        for databases in sources
-    ]
-
-
-def _sql_row(
-    databases: tuple[str, ...], config: ToyConfig, taken: set[str], oracle: Oracle, rng: random.Random
-) -> dict[str, object]:
-    stratum = rng.choices(tuple(STRATA_SHARES), tuple(STRATA_SHARES.values()))[0]
-    question = draw_question(databases, stratum, config.seed, rng)
-    while question.prompt in taken or not answerable(question, oracle):
-        question = draw_question(databases, stratum, config.seed, rng)
-    style = rng.choices(STYLES, SHARES)[0]
-    written = answer_question(question, style, oracle, rng)
-    return _corpus_row(question.prompt, "sql", question.database, question.family, style, written)
-
-
-def _maths_row(config: ToyConfig, taken: set[str], rng: random.Random) -> dict[str, object]:
-    problem = draw_problem(rng)
-    while problem.prompt in taken:
-        problem = draw_problem(rng)
-    writing = rng.choice(WRITINGS)
-    written = answer_problem(problem, writing, config.seed, rng)
-    return _corpus_row(problem.prompt, "maths", None, problem.operation, writing, written)
-
-
-def _corpus_row(
-    prompt: str, kind: str, database: str | None, family: str, annotator: str, written: Answer
-) -> dict[str, object]:
-    return {
-        "prompt": prompt,
-        "response": written.response,
-        "kind": kind,
-        "db_id": database,
-        "family": family,
-        "annotator": annotator,
-        "correct": written.correct,
-    }
+    rows: list[dict[str, object]] = []
+    for databases in sources:
+        if databases:
+            stratum = rng.choices(tuple(STRATA_SHARES), tuple(STRATA_SHARES.values()))[0]
+            question = draw_question(databases, stratum, config.seed, rng)
+            while question.prompt in taken or not answerable(question, oracle):
+                question = draw_question(databases, stratum, config.seed, rng)
+            annotator = rng.choices(STYLES, SHARES)[0]
+            answer = answer_question(question, annotator, oracle, rng)
+            prompt, kind, database, family = question.prompt, "sql", question.database, question.family
+        else:
+            problem = draw_problem(rng)
+            while problem.prompt in taken:
+                problem = draw_problem(rng)
+            annotator = rng.choice(WRITINGS)
+            answer = answer_problem(problem, annotator, config.seed, rng)
+            prompt, kind, database, family = problem.prompt, "maths", None, problem.operation
+        rows.append(
+            {
+                "prompt": prompt,
+                "response": answer.response,
+                "kind": kind,
+                "db_id": database,
+                "family": family,
+                "annotator": annotator,
+                "correct": answer.correct,
+            }
+        )
+    return rows
 
 
 def _write_jsonl(path: Path, rows: Iterable[Mapping[str, object]]) -> None:

@@ -116,9 +116,58 @@ class SegmentJob(RankJob):
     lines: str | None = None
 
     def work(self) -> dict[str, Any]:
-        """Run the segment on this rank."""
-        trained = run_job(self)
-        return {**trained._asdict(), "metrics": trained.metrics.rows(), "probes": trained.probes.rows()}
+        """Run the segment on this rank, and write policy and state after it.
+
+        Returns:
+            The fields of `Trained`, with the rows of its tables.
+        """
+        started = time.perf_counter()
+        start_process_group()
+        method, config, hardware = self.method, self.train, self.hardware
+        prompts, rehearsal = _online_prompts(self), load(Path(self.reference)) if self.reference else None
+        with ExitStack() as stack:
+            files = {"databases": self.databases, "source": self.scorer_file}
+            programs = "programs" in method.advantage_needs
+            scorer = make_scorer(self.task, self.scorer, workers=self.workers, programs=programs, **files)
+            stack.enter_context(scorer)
+            score = partial(score_answers, scorer, self.thoughts)
+            engine = make_engine(Path(self.policy), self.engine, hardware, distributed=True)
+            if hardware.tensor_parallel > 1:
+                engine = SharedEngine(engine, hardware.tensor_parallel)
+            # An engine needs memory for its profiling run, a trainer to divide its model. In this order, with the
+            # engine asleep, neither must fit next to the peak of the other.
+            canary = Canary.of((prompt.tokens for prompt in prompts), config.dtype, engine.max_model_len)
+            start = canary.of_engine(engine)
+            engine.sleep()
+            base = Path(str(self.base))
+            trainer = Trainer(
+                # Adapters are added to the base policy; those merged into a policy could not be trained further.
+                load_model(base if method.lora else Path(self.policy), config.dtype),
+                config,
+                hardware,
+                method,
+                state=Path(self.state) if self.state else None,
+                reference_model=load_model(base, config.dtype) if method.needs_reference_model else None,
+                seed=self.seed,
+            )
+            if rehearsal is not None and self.first == 1:
+                mismatch = float((canary.of_trainer(trainer) - start).abs().mean())
+                check_reference(trainer, rehearsal, Path(self.policy), mismatch)
+            trackers = self.trackers if rank() == 0 else ()
+            lines = Path(self.lines) if self.lines and rank() == 0 else None
+            track = open_trackers(trackers, Path(self.tracking), self.training, lines, stack)
+            probed = list[ProbePrompt]()
+            if self.presamples:
+                presamples = pl.scan_parquet([Path(path) for path in self.presamples], glob=False)
+                probed = probe_prompts(*_tables(self), presamples, config=config)
+            probes = Probes(trainer, engine, probed, score, config, self.seed)
+            parts = trainer, engine, prompts, rehearsal, score
+            segment = Segment(*parts, config, method, self.seed, track, start, probes, _metrics(self))
+            segment.seconds["start"] = time.perf_counter() - started
+            metrics = segment.run(self.first, self.last, self.label)
+            digests = _save(trainer, self)
+        timings = [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
+        return {"metrics": metrics.rows(), "probes": probes.table().rows(), "timings": timings, "digests": digests}
 
 
 def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
@@ -144,62 +193,13 @@ def train_segment(job: SegmentJob, nodes: Nodes = ONE_NODE) -> Trained:
         job = job.model_copy(update={"policy_out": str(policy), "state_out": str(state), "workers": workers})
         if ranks == nodes.number == 1:
             torch.set_num_threads(threads_of_rank(1))
-            return run_job(job)
-        # Temporary files are next to the job's folders, where ranks on other machines see them too.
-        answer = run_on_ranks(job, ranks, state.parent, nodes)
+            answer = job.work()
+        else:
+            # Temporary files are next to the job's folders, where ranks on other machines see them too.
+            answer = run_on_ranks(job, ranks, state.parent, nodes)
     timings = [tuple(timing) for timing in answer["timings"]]
     metrics, probes = (SCHEMAS[name].frame(answer[name]) for name in ("metrics", "probes"))
     return Trained(metrics, probes, timings, answer["digests"])
-
-
-def run_job(job: SegmentJob) -> Trained:
-    """Run a segment in this process, one of its ranks, and write policy and state after it."""
-    started = time.perf_counter()
-    start_process_group()
-    method, config, hardware = job.method, job.train, job.hardware
-    prompts, rehearsal = _online_prompts(job), load(Path(job.reference)) if job.reference else None
-    with ExitStack() as stack:
-        files = {"databases": job.databases, "source": job.scorer_file}
-        programs = "programs" in method.advantage_needs
-        scorer = make_scorer(job.task, job.scorer, workers=job.workers, programs=programs, **files)
-        stack.enter_context(scorer)
-        score = partial(score_answers, scorer, job.thoughts)
-        engine = make_engine(Path(job.policy), job.engine, hardware, distributed=True)
-        if hardware.tensor_parallel > 1:
-            engine = SharedEngine(engine, hardware.tensor_parallel)
-        # An engine needs memory for its profiling run, a trainer to divide its model. In this order, with the engine
-        # asleep, neither must fit next to the peak of the other.
-        canary = Canary.of((prompt.tokens for prompt in prompts), config.dtype, engine.max_model_len)
-        start = canary.of_engine(engine)
-        engine.sleep()
-        trainer = Trainer(
-            # Adapters are added to the base policy; those merged into a policy could not be trained further.
-            load_model(Path(str(job.base) if method.lora else job.policy), config.dtype),
-            config,
-            hardware,
-            method,
-            state=Path(job.state) if job.state else None,
-            reference_model=load_model(Path(str(job.base)), config.dtype) if method.needs_reference_model else None,
-            seed=job.seed,
-        )
-        if rehearsal is not None and job.first == 1:
-            mismatch = float((canary.of_trainer(trainer) - start).abs().mean())
-            check_reference(trainer, rehearsal, Path(job.policy), mismatch)
-        trackers = job.trackers if rank() == 0 else ()
-        lines = Path(job.lines) if job.lines and rank() == 0 else None
-        track = open_trackers(trackers, Path(job.tracking), job.training, lines, stack)
-        probed = list[ProbePrompt]()
-        if job.presamples:
-            presamples = pl.scan_parquet([Path(path) for path in job.presamples], glob=False)
-            probed = probe_prompts(*_tables(job), presamples, config=config)
-        probes = Probes(trainer, engine, probed, score, config, job.seed)
-        parts = trainer, engine, prompts, rehearsal, score
-        segment = Segment(*parts, config, method, job.seed, track, start, probes, _metrics(job))
-        segment.seconds["start"] = time.perf_counter() - started
-        metrics = segment.run(job.first, job.last, job.label)
-        digests = _save(trainer, job)
-    timings = [(part, seconds, segment.tokens.get(part)) for part, seconds in segment.seconds.items()]
-    return Trained(metrics, probes.table(), timings, digests)
 
 
 def _metrics(job: SegmentJob) -> list[tuple[int, str, float]]:

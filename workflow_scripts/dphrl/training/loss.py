@@ -12,7 +12,7 @@
 | policy loss                                   | `objective.ppo.policy_loss`                                 |
 | its advantages; k1 and its baseline           | `training.segment`, `objective.advantages`                  |
 | f(u), u = pi_theta / pi_ref                   | `objective.divergences`; `user_functions`                 |
-| f(u) over the reference's top-K tokens        | `objective.topk.topk_value`                                 |
+| f(u) over the reference's top-K tokens        | `objective.divergences.topk_value`                          |
 | eta, beta (Eq. 16) and the means over tokens  | `Objective.loss_weights`, `objective.aggregation`           |
 | importance weights of the policy loss         | `objective.importance.tis_weights`                          |
 | weights of f(u) on rollouts, `off_policy`     | `objective.importance.off_policy`                           |
@@ -25,12 +25,11 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from dphrl.config.blocks.training import MethodConfig, TrainConfig
+from dphrl.config.blocks.training import OWN, MethodConfig, TrainConfig
 from dphrl.objective.aggregation import ComponentWeights, component_weights, js_beta
-from dphrl.objective.divergences import Divergence, divergence
+from dphrl.objective.divergences import Divergence, divergence, topk_value
 from dphrl.objective.importance import off_policy, tis_weights
 from dphrl.objective.ppo import policy_loss
-from dphrl.objective.topk import topk_value
 from dphrl.objective.user_functions import divergence_of
 from dphrl.policy.batch import Row
 
@@ -73,8 +72,25 @@ class Objective:
     """
 
     def __init__(self, method: MethodConfig, config: TrainConfig) -> None:
-        self._method, self._config = method, config
-        self.rehearsal_divergence, self.rollout_divergence = _divergences(method)
+        self._method, self._config, cap = method, config, method.l_cap
+        self.rehearsal_divergence: Divergence | None = None
+        self.rollout_divergence: Divergence | None = None
+        match method.divergence:
+            case "forward_kl":
+                self.rehearsal_divergence = divergence("forward_kl", estimator=method.estimator, l_cap=cap)
+            case "js":
+                self.rehearsal_divergence = divergence("js", js_scale=method.js_scale, l_cap=cap)
+            case "alpha":
+                self.rehearsal_divergence = divergence("alpha", alpha=method.alpha, l_cap=cap)
+            case "js_definition":
+                self.rehearsal_divergence = divergence("js_definition", l_cap=cap)
+                self.rollout_divergence = divergence(
+                    "js_definition", samples="policy", estimator=method.estimator, l_cap=cap
+                )
+            case "reverse_kl" if not method.in_advantage:
+                self.rollout_divergence = divergence("reverse_kl", estimator=method.estimator, l_cap=cap)
+            case str(place) if method.form == OWN:
+                self.rehearsal_divergence = divergence_of(place, cap)
 
     def loss_weights(self, rows: tuple[int, int], tokens: tuple[int, int]) -> ComponentWeights:
         """Weights of token losses from the counts of a whole mini-batch: (rollouts, rehearsal) on all ranks."""
@@ -100,8 +116,15 @@ class Objective:
         importance = None
         if (cap := self._config.tis_cap) is not None:
             importance = tis_weights(old, _joined(examples, "sampler").to(old), cap)
-        low, high, bound = self._config.eps_low, self._method.eps_high, self._config.dual_clip
-        result = policy_loss(logprobs, old, advantages, eps_low=low, eps_high=high, dual_clip=bound, weights=importance)
+        result = policy_loss(
+            logprobs,
+            old,
+            advantages,
+            eps_low=self._config.eps_low,
+            eps_high=self._method.eps_high,
+            dual_clip=self._config.dual_clip,
+            weights=importance,
+        )
         loss = weights.exploration * result.loss.sum()
         moved = (logprobs - old).detach().double()
         sums: Sums = {
@@ -117,8 +140,7 @@ class Objective:
             # Where the divergence is in the advantages, its k1 is only a metric here.
             value = log_ratio.detach() if self.rollout_divergence is None else self.rollout_divergence.value(log_ratio)
             if self._method.off_policy is not None:
-                form, most = self._method.off_policy, self._method.off_policy_cap
-                value, capped = off_policy(value, logprobs, old, form, most)
+                value, capped = off_policy(value, logprobs, old, self._method.off_policy, self._method.off_policy_cap)
                 sums["off_policy_capped_sum"] = _sum(capped)
             loss = loss + weights.rollout_divergence * value.sum()
             sums["rollout_divergence_sum"] = _sum(value)
@@ -165,23 +187,3 @@ def _sum(values: Tensor) -> Tensor:
 
 def _joined(examples: Sequence[Example], name: str) -> Tensor:
     return torch.cat([getattr(example, name) for example in examples])
-
-
-def _divergences(method: MethodConfig) -> tuple[Divergence | None, Divergence | None]:
-    """The divergences of a method on rehearsed responses and on rollouts."""
-    cap = method.l_cap
-    if place := method.functions.get("divergence"):
-        return divergence_of(place, cap), None
-    match method.divergence:
-        case "forward_kl":
-            return divergence("forward_kl", estimator=method.estimator, l_cap=cap), None
-        case "js":
-            return divergence("js", js_scale=method.js_scale, l_cap=cap), None
-        case "alpha":
-            return divergence("alpha", alpha=method.alpha, l_cap=cap), None
-        case "js_definition":
-            on_rollouts = divergence("js_definition", samples="policy", estimator=method.estimator, l_cap=cap)
-            return divergence("js_definition", l_cap=cap), on_rollouts
-        case "reverse_kl" if not method.in_advantage:
-            return None, divergence("reverse_kl", estimator=method.estimator, l_cap=cap)
-    return None, None

@@ -179,25 +179,17 @@ def open_trackers(names: Sequence[str], folder: Path, run: str, lines: Path | No
         lines: gets a line of JSON for each step; None: there is no such file.
     """
     tracks = [_OPENERS[name](folder, run, stack) for name in names]
-    if lines is not None:
-        tracks.append(_lines(lines, stack))
+    # Each line is written at once, so a reader sees whole steps.
+    file = None if lines is None else stack.enter_context(lines.open("w", encoding="utf-8", buffering=1))
 
     def track(step: int, metrics: Mapping[str, float], rollouts: Sequence[Sampled]) -> None:
         for show in tracks:
             show(step, metrics, rollouts)
+        if file is not None:
+            shown = [rollout._asdict() for rollout in rollouts]
+            file.write(json.dumps({"step": step, **metrics, "rollouts": shown}) + "\n")
 
     return track
-
-
-def _lines(path: Path, stack: ExitStack) -> Track:
-    # Each line is written at once, so a reader sees whole steps.
-    file = stack.enter_context(path.open("w", encoding="utf-8", buffering=1))
-
-    def show(step: int, metrics: Mapping[str, float], rollouts: Sequence[Sampled]) -> None:
-        shown = [rollout._asdict() for rollout in rollouts]
-        file.write(json.dumps({"step": step, **metrics, "rollouts": shown}) + "\n")
-
-    return show
 
 
 def _tensorboard(folder: Path, run: str, stack: ExitStack) -> Track:

@@ -94,14 +94,11 @@ def store_responses(job: ReferenceJob, nodes: Nodes = ONE_NODE) -> Iterator[pl.D
         RankError: a rank failed or was killed; nothing was put in place.
         ValueError: the ranks cannot be spread evenly over the nodes.
     """
-    if job.hardware.reference_ranks > 1:
-        return _store_on_ranks(job, nodes)
-    policy = load_reference(Path(job.policy), job.dtype, job.hardware.attention)
-    return save_tensors(job.tensorised(policy, compute_here), Path(job.output))
-
-
-def _store_on_ranks(job: ReferenceJob, nodes: Nodes) -> Iterator[pl.DataFrame]:
     output = Path(job.output)
+    if job.hardware.reference_ranks == 1:
+        policy = load_reference(Path(job.policy), job.dtype, job.hardware.attention)
+        yield from save_tensors(job.tensorised(policy, compute_here), output)
+        return
     with TemporaryDirectory(dir=output.parent, prefix=".ranks.", suffix=".tmp") as folder:
         tensors, index = Path(folder, output.name), Path(folder, "index.parquet")
         of_ranks = job.model_copy(update={"output": str(tensors), "index": str(index)})

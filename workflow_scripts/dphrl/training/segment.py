@@ -164,8 +164,8 @@ class Segment:
         reference = self.trainer.reference_logprobs(rows) if self.method.needs_reference_model else nothing
         # pi_old is the trainer's own forward pass under the sampling weights. The first mini-batch gets it from its
         # update, unless its log-probs are part of the advantages, or some of its rows may have no update.
-        needs = {*self.method.advantage_needs}
-        separate = self.method.in_advantage or self.method.dynamic_sampling_rounds or "logprobs" in needs
+        method = self.method
+        separate = method.in_advantage or method.dynamic_sampling_rounds or "logprobs" in method.advantage_needs
         size = len(rows) // self.config.mini_batches
         from_update = 0 if separate else size
         # In bfloat16 rounding depends on the rows of a pass, so `old` is computed in the passes of its update: its
@@ -175,34 +175,44 @@ class Segment:
         for start in range(from_update, len(rows), at_once):
             old += self.trainer.logprobs(rows[start : start + at_once])
 
-        rewards = torch.tensor([[v.reward for v in group.verdicts] for group in groups], dtype=torch.float64)
-        if self.method.overlong_buffer:
-            lengths = torch.tensor([[len(c.token_ids) for c in group.completions] for group in groups])
-            rewards += overlong_penalty(lengths, self.config.max_tokens, self.method.overlong_buffer)
-        advantages: Sequence[float | Tensor]
-        if self._own_advantage is None:
-            of_responses = group_advantages(rewards, std=self.method.advantage_std).flatten().tolist()
-        else:
-            of_responses = []
-            for start, group, shaped in zip(range(0, len(rows), rewards.shape[1]), groups, rewards, strict=True):
-                part = slice(start, start + rewards.shape[1])
-                scored = scored_group(group, shaped, old[part], reference[part], step=step, needs=needs)
-                of_responses += self._own_advantage(scored).tolist()
-        advantages = of_responses
-        if self.method.in_advantage:
-            # Not in the reward, where the division by the group's std would make eta as strong as the rewards are
-            # alike.
-            log_ratios = [ours - theirs for ours, theirs in zip(old, reference, strict=True)]  # type: ignore[operator]
-            penalties = k1_penalties(log_ratios, rewards.shape[1], to_go=self.method.estimator == "to_go")
-            advantages = [reward - self.method.eta * k1 for reward, k1 in zip(of_responses, penalties, strict=True)]
         # Dynamic sampling trains on informative groups alone: a place that it could not fill counts nowhere.
         keeps_all = not self.method.dynamic_sampling_rounds
         counted = [keeps_all or group.is_informative for group in groups for _ in group.completions]
-        columns = rows, advantages, old, sampler, reference, counted
+        columns = rows, self._advantages(groups, step, old, reference), old, sampler, reference, counted
         return [
             Example(row, advantage=a, old=ours, sampler=drawn, reference=theirs, counted=counts)
             for row, a, ours, drawn, theirs, counts in zip(*columns, strict=True)
         ]
+
+    def _advantages(
+        self, groups: Sequence[Group], step: int, old: Sequence[Tensor | None], reference: Sequence[Tensor | None]
+    ) -> Sequence[float | Tensor]:
+        """The advantage of each response, with reverse KL in the advantage of each of its tokens.
+
+        Args:
+            old, reference: of each response the log-probs of its tokens; None where the method does not need them.
+        """
+        rewards = torch.tensor([[v.reward for v in group.verdicts] for group in groups], dtype=torch.float64)
+        if self.method.overlong_buffer:
+            lengths = torch.tensor([[len(c.token_ids) for c in group.completions] for group in groups])
+            rewards += overlong_penalty(lengths, self.config.max_tokens, self.method.overlong_buffer)
+        size = rewards.shape[1]
+        if self._own_advantage is None:
+            advantages = group_advantages(rewards, std=self.method.advantage_std).flatten().tolist()
+        else:
+            advantages = []
+            for number, (group, shaped) in enumerate(zip(groups, rewards, strict=True)):
+                part = slice(number * size, (number + 1) * size)
+                needs = self.method.advantage_needs
+                scored = scored_group(group, shaped, old[part], reference[part], step=step, needs=needs)
+                advantages += self._own_advantage(scored).tolist()
+        if self.method.in_advantage:
+            # Not in the reward, where the division by the group's std would make eta as strong as the rewards are
+            # alike.
+            log_ratios = [ours - theirs for ours, theirs in zip(old, reference, strict=True)]  # type: ignore[operator]
+            penalties = k1_penalties(log_ratios, size, to_go=self.method.estimator == "to_go")
+            advantages = [reward - self.method.eta * k1 for reward, k1 in zip(advantages, penalties, strict=True)]
+        return advantages
 
     @cached_property
     def _own_advantage(self) -> Advantage | None:

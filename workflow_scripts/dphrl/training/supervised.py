@@ -138,7 +138,7 @@ def train_supervised(
     torch.set_num_threads(settings.threads)
     torch.set_flush_denormal(True)
     model, rows = start.model.to(device_of_job()), start.rows
-    policy = LogProbs(model)
+    policy, precision = LogProbs(model), getattr(torch, settings.dtype)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay, foreach=True
     )
@@ -151,8 +151,13 @@ def train_supervised(
         for group in optimizer.param_groups:
             group["lr"] = rate
         batch = [rows[index] for index in batch_indices(len(rows), settings.batch, settings.seed, step)]
-        tokens = sum(len(row.response) for row in batch)
-        loss = _accumulate_gradient(policy, batch, settings)
+        tokens, loss = sum(len(row.response) for row in batch), 0.0
+        for part in policy.plan(batch, settings.token_budget, "off"):
+            micro_batch = collate([batch[index] for index in part.rows], policy.device, part.shared, part.form)
+            with torch.autocast(torch.device(policy.device).type, precision, enabled=precision != torch.float32):
+                part_loss = -policy(micro_batch)[0].sum() / tokens
+            torch.autograd.backward(part_loss)
+            loss += part_loss.item()
         norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.clip))
         if not math.isfinite(norm):
             raise ValueError(
@@ -186,19 +191,6 @@ def _learning_rate_factor(step: int, settings: SupervisedTraining) -> float:
     if step < settings.warmup:
         return (step + 1) / settings.warmup
     return 0.5 * (1 + math.cos(math.pi * (step - settings.warmup) / max(1, settings.steps - settings.warmup)))
-
-
-def _accumulate_gradient(policy: LogProbs, batch: Sequence[Row], settings: SupervisedTraining) -> float:
-    """Add the gradient of the batch's loss; returns the loss."""
-    tokens, loss = sum(len(row.response) for row in batch), 0.0
-    for part in policy.plan(batch, settings.token_budget, "off"):
-        rows = collate([batch[index] for index in part.rows], policy.device, part.shared, part.form)
-        low = settings.dtype != "float32"
-        with torch.autocast(torch.device(policy.device).type, getattr(torch, settings.dtype), enabled=low):
-            part_loss = -policy(rows)[0].sum() / tokens
-        torch.autograd.backward(part_loss)
-        loss += part_loss.item()
-    return loss
 
 
 def _save(

@@ -67,7 +67,14 @@ class Trainer:
         self.config, self.hardware, self.method, self.model = config, hardware, method, model
         self.objective = Objective(method, config)
         if hardware.gradient_checkpointing:
-            _checkpoint_gradients(model)
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            # It needs training mode. Without dropout a step stays a function of its inputs.
+            model.train()
+            for module in model.modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = 0.0
+                if hasattr(module, "attention_dropout"):
+                    module.attention_dropout = 0.0
         if method.lora is not None:
             add_adapters(model, method.lora, seed)
             if state is not None:
@@ -268,14 +275,3 @@ class FrozenModel:
         yield self._module
         for tensor, data in held:
             tensor.data = data
-
-
-def _checkpoint_gradients(model: PreTrainedModel) -> None:
-    """Turn on checkpointing, which needs training mode, and switch off dropout: a step is a function of its inputs."""
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    model.train()
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        if hasattr(module, "attention_dropout"):
-            module.attention_dropout = 0.0
