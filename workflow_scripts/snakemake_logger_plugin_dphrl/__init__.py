@@ -81,7 +81,9 @@ class LogHandler(LogHandlerBase):
             case "job_finished":
                 self._finish(fields)
             case "progress":
-                return self._progress(fields)
+                place = f"[{fields['done']} of {fields['total']}{self._left(fields['created'])}]"
+                ended, self._ended = self._ended, []
+                return "\n".join(f"{place} {job}" for job in ended)
             case "job_error":
                 return self._fail(fields)
             case "error":
@@ -101,11 +103,6 @@ class LogHandler(LogHandlerBase):
         # The last line that `script.py` prints has the time and the result.
         result = _text(job["log"]).rpartition("\n")[2].partition(": done in ")[2] or duration(seconds)
         self._ended.append(visible(f"{_name(job)}: done in {result}", keep=""))
-
-    def _progress(self, fields: Mapping[str, Any]) -> str:
-        place = f"[{fields['done']} of {fields['total']}{self._left(fields['created'])}]"
-        ended, self._ended = self._ended, []
-        return "\n".join(f"{place} {job}" for job in ended)
 
     def _left(self, now: float) -> str:
         """How long the rest takes, by the mean time of each rule's finished jobs.

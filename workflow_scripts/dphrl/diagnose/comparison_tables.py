@@ -110,12 +110,9 @@ def text(comparison: Comparison, every: bool = False) -> str:
     lines = ["\n".join(visible(line, "") for line in model.lines) for model in comparison.models.values()]
     tables = [table(comparison) for table in (answers, coverage, kept, by_base, *([varied] if every else []))]
     further = (sentence for model in comparison.models.values() for sentence in model.further)
-    notes = "\n".join(["Notes", *(_wrapped(f"- {visible(note, '')}") for note in (*further, *comparison.notes))])
+    wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    notes = "\n".join(["Notes", *(wrap.fill(f"- {visible(note, '')}") for note in (*further, *comparison.notes))])
     return "\n\n".join([*lines, *(_table(table) for table in tables if table.rows), notes])
-
-
-def _wrapped(line: str) -> str:
-    return textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _table(table: Table) -> str:

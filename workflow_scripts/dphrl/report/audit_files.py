@@ -129,11 +129,11 @@ def open_run(root: Path, files: Iterable[Path] | None = None) -> Run:
 def check_files(run: Run) -> None:
     """Name each damaged, missing and foreign file; keep the footers of the others."""
     # The sha256 of files in the folders of manifests and next to tables, and the footer that lists it.
-    written = {
-        f"{_folder(artifact)}/{name}": (entry["sha256"], artifact)
-        for artifact in sorted(run.present)
-        for name, entry in ((run.footer(artifact) or {}).get("files") or {}).items()
-    }
+    written = {}
+    for artifact in sorted(run.present):
+        folder = artifact.removesuffix(".json") if artifact.endswith(".json") else artifact.rpartition("/")[0]
+        for name, entry in ((run.footer(artifact) or {}).get("files") or {}).items():
+            written[f"{folder}/{name}"] = (entry["sha256"], artifact)
     sums = run.listed or {}
     for path in sorted({*run.present, *written, *sums} - {*run.faults}):
         sha256, artifact = written.get(path, ("", SUMS))
@@ -150,11 +150,6 @@ def check_files(run: Run) -> None:
             run.footers.pop(path, None)
         elif path not in written:
             _check_known(run, path)
-
-
-def _folder(artifact: str) -> str:
-    """The folder of the files that a footer lists: of a manifest its own, of a table the folder that it is in."""
-    return artifact.removesuffix(".json") if artifact.endswith(".json") else artifact.rpartition("/")[0]
 
 
 def _check_known(run: Run, path: str) -> None:
