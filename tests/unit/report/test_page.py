@@ -142,13 +142,6 @@ def test_data_cannot_become_markup(tables):
     assert "".join(dirty.words).count(EVIL) >= 20
 
 
-def test_a_headline_without_rows_is_refused(tables):
-    made = contents(tables)
-    made["tables"]["headline"] = tables["headline"].clear()
-    with pytest.raises(ValueError, match="headline table has no rows"):
-        render_page(**made)
-
-
 def test_what_a_run_does_not_have_is_left_out(tables):
     made = contents(tables, figures={}, published=(), use=None, timings={}, facts={}, notes=(), sampled=())
     for name in ("claims", "collapse", "hotter", "rarefied", "comparisons"):

@@ -27,10 +27,6 @@ _MAKE, _MOVE = "name it as a target of snakemake", "move it out of the folder of
 _DELETE = "; delete it and run snakemake again"
 
 
-class NoRunError(ValueError):
-    """A folder is not the folder of a run."""
-
-
 @dataclass
 class Run:
     """A run and the faults that its audit has found.
@@ -105,15 +101,15 @@ def open_run(root: Path, files: Iterable[Path] | None = None) -> Run:
         files: the files that it must have; None: those of SHA256SUMS, or without it any.
 
     Raises:
-        NoRunError: there is no run, or one of another version of this project.
+        ValueError: there is no run, or one of another version of this project.
     """
     if not root.is_dir():
-        raise NoRunError(f"{root}: no such folder; name the folder of a run, e.g. results/demo")
+        raise ValueError(f"{root}: no such folder; name the folder of a run, e.g. results/demo")
     if version := other_version(root):
-        raise NoRunError(f"{root}: a run of version {version}, which only that version reads: git checkout v{version}")
+        raise ValueError(f"{root}: a run of version {version}, which only that version reads: git checkout v{version}")
     run = Run(root)
     if not any(map(kind_of, run.present)):
-        raise NoRunError(f"{root}: no artifact of this workflow in it; name the folder of a run, e.g. results/demo")
+        raise ValueError(f"{root}: no artifact of this workflow in it; name the folder of a run, e.g. results/demo")
     if files is not None:
         run.listed = dict.fromkeys((file.relative_to(root).as_posix() for file in files), "")
     elif SUMS in run.present:
