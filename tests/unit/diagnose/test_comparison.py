@@ -149,16 +149,14 @@ def test_golds_have_the_names_of_datasets(tmp_path, row, task, key, truth):
 @pytest.mark.parametrize(
     ("base", "tuned", "margin", "word"),
     [
-        ("++", "++", 0.1, "NOT COLLAPSED"),
         ("++", "11", 0.1, "NARROWED"),
         ("11", "++", 0.1, "NOT COLLAPSED"),
         ("++", "11", 0.01, "CANNOT TELL"),
-        ("++", "--", 0.1, "COLLAPSED"),
     ],
 )
 def test_the_diagnosis_is_about_coverage_and_variety_follows(base, tuned, margin, word):
     """40 questions of these, 40 that both models solve in the same two ways, 80 that none solves."""
-    ways = {"++": ["+x", "+y"], "11": ["+x", "+x"], "--": ["-", "-"]}
+    ways = {"++": ["+x", "+y"], "11": ["+x", "+x"]}
     files = []
     for name, letters in (("base", base), ("two", tuned)):
         answers = {f"q{n}": ways[letters] for n in range(40)} | {f"same{n}": ["+x", "+y"] for n in range(40)}

@@ -221,11 +221,6 @@ BETWEEN = {
         FINAL,
         "D_pef prompts that were no candidate: 2 (prompt_id train1; prompt_id train4)",
     ),
-    "fewer stored rows than D_pef": (
-        _rows(INDEX, lambda rows: rows[1:]),
-        INDEX,
-        "questions whose number of rows it lacks: 1 (prompt_id train0, rows 1)",
-    ),
     "a stored row that is wrong": (
         _rows(REFINED, _first_wrong),
         INDEX,

@@ -59,10 +59,8 @@ def test_damage_is_said_of_a_file_and_of_its_inputs(small_run: SmallRun) -> None
     assert "gold: gold/eval.parquet: CHANGED since" in lineage(small_run.root / EVALUATION, ALL)
 
 
-@pytest.mark.parametrize("file", ["notes.txt", "tables/headline.csv", "report/index.html"])
-def test_a_file_without_a_maker_is_refused(small_run: SmallRun, file: str) -> None:
-    (small_run.root / file).parent.mkdir(exist_ok=True)
-    (small_run.root / file).touch()
+def test_a_file_without_a_maker_is_refused(small_run: SmallRun) -> None:
+    file = "tables/headline.csv"
     with pytest.raises(ValueError, match=f"{file}: no footer shows how it was made; name a table, e.g. tab"):
         lineage(small_run.root / file, ALL)
 
