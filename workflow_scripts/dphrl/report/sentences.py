@@ -39,10 +39,19 @@ def five_lines(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
     if exchange.beyond(diagnosis.coverage.value, diagnosis.margin):
         share = percent(exchange.lost / (exchange.kept + exchange.lost))
         exchanged = f"; {share} % of the questions that the base solves were exchanged for others"
+    coverage, hand = diagnosis.coverage, ", k chosen by hand" if diagnosis.by_hand else ""
+    over = f"over {coverage.questions:,} questions" + (f" in {coverage.groups:,} groups" if coverage.groups else "")
+    if diagnosis.trainings:
+        over += f" and {len(diagnosis.trainings)} trainings ({', '.join(points(gain) for gain in diagnosis.trainings)})"
+    numbers = (
+        f"pass@{diagnosis.k} of {diagnosis.policy} is {percent(coverage.tuned)} %, of the base"
+        f" {percent(coverage.base)} %: {points(coverage.value)} points, 95 % interval {interval(coverage.wide)},"
+        f" {over}{hand}."
+    )
     return [
         f"{diagnosis.word}: {said.about}{exchanged}.",
-        _numbers(diagnosis),
-        f"Reason: {said.why} {_exchange(diagnosis, diagnosis.exchange)}",
+        numbers,
+        f"Reason: {said.why} {_exchange(diagnosis, exchange)}",
         f"Doubt: {first}{more}",
         f"Next: {said.next}",
     ]
@@ -60,19 +69,6 @@ def further(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
             f" {'recovers' if hotter.recovers else 'does not recover'} the coverage."
         )
     return [*sentences, *(f"Doubt: {doubt}" for doubt in _doubts(diagnosis, doubts)[1:])]
-
-
-def _numbers(diagnosis: Diagnosis) -> str:
-    coverage = diagnosis.coverage
-    over = f"over {coverage.questions:,} questions" + (f" in {coverage.groups:,} groups" if coverage.groups else "")
-    if diagnosis.trainings:
-        over += f" and {len(diagnosis.trainings)} trainings ({', '.join(points(gain) for gain in diagnosis.trainings)})"
-    hand = ", k chosen by hand" if diagnosis.by_hand else ""
-    return (
-        f"pass@{diagnosis.k} of {diagnosis.policy} is {percent(coverage.tuned)} %, of the base"
-        f" {percent(coverage.base)} %: {points(coverage.value)} points, 95 % interval {interval(coverage.wide)},"
-        f" {over}{hand}."
-    )
 
 
 def _decided(diagnosis: Diagnosis) -> Said:
