@@ -101,7 +101,7 @@ def headline_markdown(table: pl.DataFrame) -> str:
     """The headline table as a Markdown table per dataset, alphabetical; names are escaped."""
     return "\n".join(
         f"**{markdown(dataset)}**\n\n{markdown_table(headline_table(table, [dataset]))}"
-        for dataset in datasets_in_order(table, ())
+        for dataset in sorted(set(table["dataset"]))
     )
 
 

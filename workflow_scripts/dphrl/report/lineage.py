@@ -29,6 +29,7 @@ def lineage(file: Path, depth: int) -> str:
     """
     check_is_file(file)
     root, maker = _maker(file.absolute())
+    # Breadth first: each artifact once, with its distance from the file.
     run, steps, pending, seen = Run(root), list[tuple[int, str]](), [(0, maker)], {maker}
     while pending:
         away, artifact = pending.pop(0)
