@@ -5,7 +5,6 @@ import snakemake
 from snakemake.logging import logger
 
 from dphrl.config.notices import notices
-from dphrl.report.ending import ending
 from dphrl.store.files import from_the_future
 from dphrl.store.manifest import remove_folders
 
@@ -28,4 +27,4 @@ onsuccess:
     remove_folders(LAYOUT.superseded_at_the_end())
     # A target may leave the page or the audit of an earlier run as they are.
     current = {str(file) for job in workflow.dag.jobs for file in job.output}
-    logger.info(ending(LAYOUT, current, time.monotonic() - STARTED))
+    logger.info(contents.ending(LAYOUT, current, time.monotonic() - STARTED))

@@ -38,7 +38,7 @@ def sample_file(
     return SampleFile(Path(f"{name}.jsonl"), "plain", frame, dict(settings or {}), ())
 
 
-def drawn_file(name: str, rates: Sequence[float], n: int, seed: int, ways: int = 4) -> SampleFile:
+def drawn_file(name: str, rates: Sequence[float], n: int, seed: int, ways: int = 4, **columns: Any) -> SampleFile:
     """A file of a model that is right with these chances, in so many equally frequent ways."""
     random = np.random.default_rng(seed)
     return sample_file(
@@ -50,4 +50,5 @@ def drawn_file(name: str, rates: Sequence[float], n: int, seed: int, ways: int =
             ]
             for number, rate in enumerate(rates)
         },
+        **columns,
     )

@@ -62,16 +62,8 @@ class Run:
         return self.show(LogEvent.PROGRESS, done=done, total=total)
 
     def fail(self, number: int, *logs: Path) -> str:
-        facts: dict[str, Any] = {
-            "rule_name": "train",
-            "rule_msg": None,
-            "msg": "",
-            "input": [],
-            "output": [],
-            "aux": {},
-        }
-        facts |= {"conda_env": None, "shellcmd": None, "log": [*map(str, logs)]}
-        return self.show(LogEvent.JOB_ERROR, jobid=number, **facts)
+        facts = {"jobid": number, "rule_name": "train", "rule_msg": None, "log": [*map(str, logs)]}
+        return self.show(LogEvent.JOB_ERROR, **LISTED | facts, aux={}, conda_env=None, shellcmd=None)
 
 
 def test_each_finished_job_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

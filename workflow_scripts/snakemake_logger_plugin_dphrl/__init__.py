@@ -1,9 +1,13 @@
-"""A logger plugin of Snakemake, `logger: dphrl` in the profiles: a line for each finished job, failures in short."""
+"""A logger plugin of Snakemake, `logger: dphrl` in the profiles: a line for each finished job, failures in short.
+
+A dry run names the keys that changed.
+"""
 
 import argparse
+import ast
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from logging import LogRecord
 from pathlib import Path
 from statistics import fmean
@@ -17,10 +21,7 @@ from dphrl.config.yaml_files import read_yaml
 from dphrl.machine.cause import cause_in
 from dphrl.machine.progress import counted, duration
 from dphrl.text import visible
-from snakemake_logger_plugin_dphrl.changes import changed_keys
 
-# The reason of a job in a dry run.
-ParamsChange.__str__ = changed_keys
 TARGETS: Final = ("all", "presample", "partition", "reference", "train", "evaluate")
 # The rules that take most of the time of a run: without them an estimate of the rest would be far too low. They have a
 # prefix in a workflow that imports this one.
@@ -81,7 +82,9 @@ class LogHandler(LogHandlerBase):
             case "job_finished":
                 self._finish(fields)
             case "progress":
-                return self._progress(fields)
+                place = f"[{fields['done']} of {fields['total']}{self._left(fields['created'])}]"
+                ended, self._ended = self._ended, []
+                return "\n".join(f"{place} {job}" for job in ended)
             case "job_error":
                 return self._fail(fields)
             case "error":
@@ -101,11 +104,6 @@ class LogHandler(LogHandlerBase):
         # The last line that `script.py` prints has the time and the result.
         result = _text(job["log"]).rpartition("\n")[2].partition(": done in ")[2] or duration(seconds)
         self._ended.append(visible(f"{_name(job)}: done in {result}", keep=""))
-
-    def _progress(self, fields: Mapping[str, Any]) -> str:
-        place = f"[{fields['done']} of {fields['total']}{self._left(fields['created'])}]"
-        ended, self._ended = self._ended, []
-        return "\n".join(f"{place} {job}" for job in ended)
 
     def _left(self, now: float) -> str:
         """How long the rest takes, by the mean time of each rule's finished jobs.
@@ -150,3 +148,35 @@ def _name(job: Mapping[str, Any]) -> str:
 
 def _text(logs: list[str]) -> str:
     return "".join(Path(log).read_text("utf-8", "replace") for log in logs if Path(log).is_file()).rstrip()
+
+
+def _changed_keys(change: ParamsChange) -> str:
+    """Each key that differs from the last execution, as `eta 0.2 -> 0.5`; a param that is no block is named `param`."""
+    before, now = _leaves(change.only_old), _leaves(change.only_new)
+    changed = [key for key in sorted({*before, *now}) if before[key] != now[key]]
+    return ", ".join(f"{key} {' | '.join(before[key])} -> {' | '.join(now[key])}" for key in changed)
+
+
+def _leaves(params: Iterable[str]) -> defaultdict[str, list[str]]:
+    """The values of each key. Snakemake keeps no names of params, so two changed blocks can have one key."""
+    leaves = defaultdict[str, list[str]](list)
+    for text in sorted(params):
+        try:
+            value = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            value = text  # such as inf, which is no literal
+        for path, leaf in _walk(value):
+            leaves[".".join(path) or "param"].append(str(leaf))
+    return leaves
+
+
+def _walk(value: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _walk(inner, *path, key)
+    else:
+        yield path, value
+
+
+# The reason of a job in a dry run, in place of Snakemake's two sets.
+ParamsChange.__str__ = _changed_keys

@@ -13,42 +13,37 @@ from dphrl.diagnose.measures import compared_k, crossing, guessed
 from dphrl.evaluation import pass_at_k
 
 
-def policies(base, trained, n=16):
-    """Two policies with these numbers of right samples of each question."""
-    matrices = (np.arange(n) < np.asarray(counts)[:, None] for counts in (base, trained))
-    first, second = matrices
-    return pl.concat([evaluation(first), evaluation(second, "grpo", seed=1, step=40)])
-
-
-def found(frame):
-    base, *tuned = study(frame, [1]).policies
-    return crossing(base, tuned).row(0, named=True)
+def crossed(base, trained, n=16):
+    """The crossing of two policies with these numbers of right samples of each question."""
+    first, second = (np.arange(n) < np.asarray(counts)[:, None] for counts in (base, trained))
+    made = study(pl.concat([evaluation(first), evaluation(second, "grpo", seed=1, step=40)]), [1])
+    return crossing(made.policies[0], made.policies[1:]).row(0, named=True)
 
 
 def test_a_policy_that_sharpens_crosses_the_base():
     """Half of the questions always, the others never, against a third of the samples of each question."""
     base, trained = [5] * 40, [16] * 20 + [0] * 20
-    row = found(policies(base, trained))
+    row = crossed(base, trained)
     curve = [pass_at_k(16, 5, k) for k in range(1, 17)]
     assert row["k"] == next(k for k, value in enumerate(curve, 1) if value > 0.5) == 2
     assert row["low"] <= row["k"] <= row["high"] <= row["up_to"] == 16
 
 
 def test_curves_that_do_not_cross_have_no_k():
-    better = found(policies([4] * 30, [8] * 30))
+    better = crossed([4] * 30, [8] * 30)
     assert (better["k"], better["low"], better["high"], better["up_to"]) == (None, None, None, 16)
-    same = found(policies([4, 0, 16], [4, 0, 16]))
+    same = crossed([4, 0, 16], [4, 0, 16])
     assert (same["k"], same["high"]) == (None, None)
 
 
 def test_a_policy_below_from_the_start_crosses_at_one():
-    row = found(policies([8] * 30, [4] * 30))
+    row = crossed([8] * 30, [4] * 30)
     assert (row["k"], row["low"], row["high"]) == (1, 1, 1)
 
 
 def test_few_questions_leave_the_end_open():
     """One question of twenty decides: some resamples lack it."""
-    row = found(policies([1] + [8] * 19, [0] + [9] * 19))
+    row = crossed([1] + [8] * 19, [0] + [9] * 19)
     assert row["k"] is not None
     assert row["low"] <= row["k"]
     assert row["high"] is None
@@ -58,7 +53,7 @@ def test_few_questions_leave_the_end_open():
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=10))
 def test_it_is_the_first_k_of_a_lower_curve(counts):
     base, trained = zip(*counts, strict=True)
-    row = found(policies(base, trained, n=8))
+    row = crossed(base, trained, n=8)
     lower = [k for k in range(1, 9) if np.mean(pass_at_k(8, trained, k)) < np.mean(pass_at_k(8, base, k)) - 1e-9]
     assert row["k"] == (lower[0] if lower else None)
 

@@ -48,22 +48,12 @@ def test_the_metadata_are_valid_and_have_the_results_with_intervals(tables: Any,
     (index,) = eval_results_to_model_index(found.model_name, found.eval_results)
     assert index["name"] == "DPH-JS, seed 1, step 40"
     assert {one["dataset"]["name"] for one in index["results"]} == set(tables["headline"]["dataset"])
-    row = tables["headline"].row(
-        by_predicate=(pl.col("method") == "dph_js") & (pl.col("dataset") == "cross") & (pl.col("metric") == "pass@8"),
-        named=True,
-    )
-    (metric,) = [
-        metric
-        for one in index["results"]
-        for metric in one["metrics"]
-        if (one["dataset"]["name"], metric["type"]) == ("cross", "pass@8")
-    ]
-    assert metric["value"] == round(100 * row["value"], 2)
-    assert metric["args"] == {
-        "low": round(100 * row["low"], 2),
-        "high": round(100 * row["high"], 2),
-        "confidence": 0.95,
-    }
+    row = tables["headline"].filter(method="dph_js", dataset="cross", metric="pass@8")
+    value, low, high = (round(100 * row[name].item(), 2) for name in ("value", "low", "high"))
+    (of_cross,) = [one["metrics"] for one in index["results"] if one["dataset"]["name"] == "cross"]
+    (metric,) = [one for one in of_cross if one["type"] == "pass@8"]
+    assert metric["value"] == value
+    assert metric["args"] == {"low": low, "high": high, "confidence": 0.95}
 
 
 def test_the_text_has_method_data_results_configuration_and_command(tables: Any, config: Config) -> None:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from dphrl.config.load import read_config
-from dphrl.report.ending import ending
+from dphrl.report.contents import ending
 from dphrl.store.catalogue import SCHEMAS
 from dphrl.store.layout import Layout
 from dphrl.store.parquet import write_table
@@ -41,7 +41,7 @@ def test_the_end_has_five_lines_that_fit_a_terminal(layout: Layout) -> None:
 
 
 def test_a_long_result_is_cut(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dphrl.report.ending.result", lambda _: "many methods " * 20)
+    monkeypatch.setattr("dphrl.report.contents.result", lambda _: "many methods " * 20)
     shown = ending(layout, {f"{layout.root}/report/index.html"}, 1.0).splitlines()
     assert max(map(len, shown)) <= 100
     assert shown[1].endswith(" ...")

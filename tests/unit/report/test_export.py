@@ -128,21 +128,12 @@ def _agree(out: Path, texts: list[str], expected: list[float]) -> None:
     """Both reward functions give these rewards."""
     module = _reward(out)
     truth = pl.read_parquet(out / "prompts.parquet")["ground_truth"][0]
-    assert (
-        module.reward(
-            completions=texts,
-            ground_truth=[truth] * len(texts),
-            thought_open=[False] * len(texts),
-            prompts=[],
-            trainer_state=None,
-        )
-        == expected
-    )
+    columns = {"ground_truth": [truth] * len(texts), "thought_open": [False] * len(texts)}
+    assert module.reward(completions=texts, **columns, prompts=[], trainer_state=None) == expected
     messages = [[{"role": "assistant", "content": text}] for text in texts]
-    assert module.reward(messages, [truth] * len(texts), [False] * len(texts)) == expected
-    assert [
-        module.compute_score("train", text, truth, {"index": 0, "thought_open": False}) for text in texts
-    ] == expected
+    assert module.reward(messages, **columns) == expected
+    extra = {"index": 0, "thought_open": False}
+    assert [module.compute_score("train", text, truth, extra) for text in texts] == expected
 
 
 def test_answers_to_mathematics_are_judged_as_in_the_run(run: SmallRun) -> None:

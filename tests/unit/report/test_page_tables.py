@@ -1,9 +1,9 @@
-"""The tables of the page below its first screen."""
+"""The tables of the page below its first screen, and their counts."""
 
 import polars as pl
 import pytest
 
-from dphrl.report.counts import count_rows
+from dphrl.report.counts import count_rows, training_use
 from dphrl.report.page_tables import costs, data_table, diagnoses, hotter_table, variety_table, where_lost
 from dphrl.store.catalogue import SCHEMAS
 
@@ -50,6 +50,23 @@ def test_every_row_of_a_dataset_is_accounted_for() -> None:
     (cells,) = data_table(data).rows
     found = "1 empty, 1 order ambiguous"
     assert cells == ["questions", "6", "3", "2", "2 duplicate, 1 malformed", found, "1 normalised"]
+
+
+def test_what_was_used_is_added_up_over_steps_and_averaged_over_trainings() -> None:
+    rows = [
+        *(("dapo", seed, step, "prompts", 4.0) for seed in (1, 2) for step in (1, 2)),
+        *(("dapo", seed, step, "drawn_tokens", 100.0 * seed) for seed in (1, 2) for step in (1, 2)),
+        ("dph_f", 1, 1, "prompts", 3.0),
+        ("dph_f", 1, 1, "stored_tokens", 7.0),
+        ("dph_f", 1, 1, "reward", 0.5),
+    ]
+    training = pl.DataFrame(rows, schema=["method", "seed", "step", "metric", "value"], orient="row")
+    parts = [("imports", 1.0), ("total", 4.0), ("generate", 3.0)]
+    timings = pl.DataFrame(parts, schema=["part", "seconds"], orient="row")
+    labels = [("dapo", 1), ("dapo", 1), ("dapo", 2), ("dph_f", 1)]
+    found = training_use(training.cast({"seed": pl.Int32}), labels, [timings] * 4)
+    # The parts of a total are not added to it, and a training of two segments takes both.
+    assert found.rows() == [("dapo", 2, 2.0, 8.0, 0.0, 300.0, 0.0, 7.5), ("dph_f", 1, 1.0, 3.0, 0.0, 0.0, 7.0, 5.0)]
 
 
 def test_the_seconds_of_a_stage_count_no_part_twice_and_shares_add_up() -> None:

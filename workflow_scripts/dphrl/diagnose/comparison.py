@@ -150,7 +150,8 @@ def _compare(
     joined = join({**files, **hot})
     notes = list(joined.notes)
     # Files at higher temperatures choose neither K nor questions.
-    sizes = np.min([_sizes(joined.rows[policy]) for policy in files], axis=0)
+    samples = [joined.rows[policy]["prompt_id"].rle().struct.field("len").cast(pl.Int64) for policy in files]
+    sizes: NDArray[np.int64] = np.min(samples, axis=0)
     used = diagnosis_k(sizes) if k is None else _possible(k, sizes)
     if (sizes < used).any():
         few = joined.questions["prompt_id"].filter(pl.Series(sizes < used)).to_list()
@@ -200,11 +201,6 @@ def _compare(
     }
     qualified = doubts.doubts(diagnosis, joined, shares, files)
     return ModelComparison(diagnosis, qualified, varieties, measures.lost(base, tuned), joined, study, tables, notes)
-
-
-def _sizes(samples: pl.DataFrame) -> NDArray[np.int64]:
-    """(questions,), how many samples each question has."""
-    return samples["prompt_id"].rle().struct.field("len").cast(pl.Int64).to_numpy()
 
 
 def _possible(k: int, sizes: NDArray[np.int64]) -> int:

@@ -11,6 +11,7 @@ from dphrl.diagnose.comparison import Comparison, ModelComparison
 from dphrl.diagnose.joined import shown_as
 from dphrl.evaluation.names import BASE
 from dphrl.report.render import render
+from dphrl.report.sample_pages import cut
 from dphrl.text import margin_in_points, visible
 
 _QUESTIONS = 10
@@ -74,8 +75,8 @@ def _lost(model: ModelComparison, name: str) -> list[dict[str, Any]]:
     return [
         {
             "id": row["prompt_id"][:80],
-            "question": _cut(row["question"] or ""),
-            "gold": _cut(row["gold"] or ""),
+            "question": cut(row["question"] or "", _CHARACTERS),
+            "gold": cut(row["gold"] or "", _CHARACTERS),
             "solved": f"base {row['base_right']} of {row['base_samples']}, {name} 0 of {row['tuned_samples']}",
             "answers": {BASE: right[row["prompt_id"]], name: first[row["prompt_id"]]},
         }
@@ -85,19 +86,9 @@ def _lost(model: ModelComparison, name: str) -> list[dict[str, Any]]:
 
 def _answers(rows: pl.DataFrame, lost: pl.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """The first answers to each lost question."""
-    here = rows.join(lost, on="prompt_id", how="semi").group_by("prompt_id").head(_ANSWERS)
-    return {
-        str(key): [answer | {"text": _cut(answer["text"])} for answer in answers.sort("sample_index").to_dicts()]
-        for (key,), answers in here.group_by("prompt_id")
-    }
-
-
-def _cut(text: str) -> str:
-    left_out = len(text) - _CHARACTERS
-    if left_out > 0:
-        half = _CHARACTERS // 2
-        text = f"{text[:half]}\n[{left_out:,} characters left out]\n{text[left_out + half :]}"
-    return text.replace("\r\n", "\n")
+    texts = pl.col("text").map_elements(lambda text: cut(text, _CHARACTERS), pl.String)
+    here = rows.join(lost, on="prompt_id", how="semi").group_by("prompt_id").head(_ANSWERS).with_columns(texts)
+    return {str(key): answers.sort("sample_index").to_dicts() for (key,), answers in here.group_by("prompt_id")}
 
 
 def _visible(value: Any) -> Any:

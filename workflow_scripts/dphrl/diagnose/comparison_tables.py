@@ -107,19 +107,15 @@ def text(comparison: Comparison, every: bool = False) -> str:
     Args:
         every: variety by each kind of classes too.
     """
-    lines = ["\n".join(visible(line, "") for line in model.lines) for model in comparison.models.values()]
-    tables = [table(comparison) for table in (answers, coverage, kept, by_base, *([varied] if every else []))]
+    parts = ["\n".join(visible(line, "") for line in model.lines) for model in comparison.models.values()]
+    for table in (answers, coverage, kept, by_base, *([varied] if every else [])):
+        title, caption, heads, cells = table(comparison)
+        if cells:
+            rows = [[cell if len(cell) <= _CELL else f"{cell[: _CELL - 3]}..." for cell in row] for row in cells]
+            sides = ["left", *["right"] * (len(heads) - 1)]
+            shown = tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=sides)
+            parts.append(f"{title}\n{shown}\n{textwrap.fill(caption, _WIDTH)}")
+    wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     further = (sentence for model in comparison.models.values() for sentence in model.further)
-    notes = "\n".join(["Notes", *(_wrapped(f"- {visible(note, '')}") for note in (*further, *comparison.notes))])
-    return "\n\n".join([*lines, *(_table(table) for table in tables if table.rows), notes])
-
-
-def _wrapped(line: str) -> str:
-    return textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-
-
-def _table(table: Table) -> str:
-    rows = [[cell if len(cell) <= _CELL else f"{cell[: _CELL - 3]}..." for cell in row] for row in table.rows]
-    sides = ["left", *["right"] * (len(table.heads) - 1)]
-    shown = tabulate(rows, table.heads, tablefmt="simple", disable_numparse=True, colalign=sides)
-    return f"{table.title}\n{shown}\n{textwrap.fill(table.caption, _WIDTH)}"
+    notes = (wrap.fill(f"- {visible(note, '')}") for note in (*further, *comparison.notes))
+    return "\n\n".join([*parts, "\n".join(["Notes", *notes])])

@@ -7,7 +7,6 @@ import polars as pl
 
 from dphrl.diagnose.joined import Joined
 from dphrl.evaluation import pass_at_k
-from dphrl.evaluation.interval import Floats
 from dphrl.evaluation.study import Policy
 
 OF_BASE = ("none", "1", "2", "up to 1/4", "up to 1/2", "more")
@@ -58,7 +57,9 @@ def crossing(base: Policy, tuned: Sequence[Policy]) -> pl.DataFrame:
     for policy in tuned:
         k = compared_k(min(base.n, policy.n))
         intervals = policy.ratio(policy.pass_at(k) - base.pass_at(k), proportion=False)
-        rows.append((policy.key.method, policy.key.seed, *(_first_below(curve, k) for curve in intervals), k[-1]))
+        below = (np.flatnonzero(curve < -_TOLERANCE) for curve in intervals)
+        first = (k[places[0]] if places.size else None for places in below)
+        rows.append((policy.key.method, policy.key.seed, *first, k[-1]))
     columns = {"method": pl.String(), "seed": pl.Int32()}
     return pl.DataFrame(rows, columns | dict.fromkeys(("k", "low", "high", "up_to"), pl.Int32()), orient="row")
 
@@ -68,11 +69,6 @@ def compared_k(most: int) -> list[int]:
     steps = int(np.ceil(np.log(max(most / _EVERY_K, 1.0)) / np.log(_STEP))) + 1
     above = np.geomspace(_EVERY_K, most, steps).round().astype(int).tolist() if most > _EVERY_K else []
     return sorted({*range(1, min(most, _EVERY_K) + 1), *above})
-
-
-def _first_below(curve: Floats, k: list[int]) -> int | None:
-    below = np.flatnonzero(curve < -_TOLERANCE)
-    return k[below[0]] if below.size else None
 
 
 def by_base(base: Policy, tuned: Sequence[Policy], k: int) -> pl.DataFrame:

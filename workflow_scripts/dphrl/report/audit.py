@@ -28,7 +28,7 @@ def audit_run(root: Path, files: Iterable[Path] | None = None) -> Run:
         files: as in `open_run`.
 
     Raises:
-        NoRunError: as `open_run`.
+        ValueError: as `open_run`.
     """
     run = open_run(root, files)
     for check in (check_files, check_inputs, check_samples, check_partitions, check_stored):

@@ -27,10 +27,6 @@ _MAKE, _MOVE = "name it as a target of snakemake", "move it out of the folder of
 _DELETE = "; delete it and run snakemake again"
 
 
-class NoRunError(ValueError):
-    """A folder is not the folder of a run."""
-
-
 @dataclass
 class Run:
     """A run and the faults that its audit has found.
@@ -105,15 +101,15 @@ def open_run(root: Path, files: Iterable[Path] | None = None) -> Run:
         files: the files that it must have; None: those of SHA256SUMS, or without it any.
 
     Raises:
-        NoRunError: there is no run, or one of another version of this project.
+        ValueError: there is no run, or one of another version of this project.
     """
     if not root.is_dir():
-        raise NoRunError(f"{root}: no such folder; name the folder of a run, e.g. results/demo")
+        raise ValueError(f"{root}: no such folder; name the folder of a run, e.g. results/demo")
     if version := other_version(root):
-        raise NoRunError(f"{root}: a run of version {version}, which only that version reads: git checkout v{version}")
+        raise ValueError(f"{root}: a run of version {version}, which only that version reads: git checkout v{version}")
     run = Run(root)
     if not any(map(kind_of, run.present)):
-        raise NoRunError(f"{root}: no artifact of this workflow in it; name the folder of a run, e.g. results/demo")
+        raise ValueError(f"{root}: no artifact of this workflow in it; name the folder of a run, e.g. results/demo")
     if files is not None:
         run.listed = dict.fromkeys((file.relative_to(root).as_posix() for file in files), "")
     elif SUMS in run.present:
@@ -129,11 +125,11 @@ def open_run(root: Path, files: Iterable[Path] | None = None) -> Run:
 def check_files(run: Run) -> None:
     """Name each damaged, missing and foreign file; keep the footers of the others."""
     # The sha256 of files in the folders of manifests and next to tables, and the footer that lists it.
-    written = {
-        f"{_folder(artifact)}/{name}": (entry["sha256"], artifact)
-        for artifact in sorted(run.present)
-        for name, entry in ((run.footer(artifact) or {}).get("files") or {}).items()
-    }
+    written = {}
+    for artifact in sorted(run.present):
+        folder = artifact.removesuffix(".json") if artifact.endswith(".json") else artifact.rpartition("/")[0]
+        for name, entry in ((run.footer(artifact) or {}).get("files") or {}).items():
+            written[f"{folder}/{name}"] = (entry["sha256"], artifact)
     sums = run.listed or {}
     for path in sorted({*run.present, *written, *sums} - {*run.faults}):
         sha256, artifact = written.get(path, ("", SUMS))
@@ -150,11 +146,6 @@ def check_files(run: Run) -> None:
             run.footers.pop(path, None)
         elif path not in written:
             _check_known(run, path)
-
-
-def _folder(artifact: str) -> str:
-    """The folder of the files that a footer lists: of a manifest its own, of a table the folder that it is in."""
-    return artifact.removesuffix(".json") if artifact.endswith(".json") else artifact.rpartition("/")[0]
 
 
 def _check_known(run: Run, path: str) -> None:

@@ -1,14 +1,23 @@
-"""The content of the report, from the configuration, for the rules; not part of any code digest."""
+"""For the rules, and in no digest of code: the content of the report by the configuration, and the end of a run."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
+from textwrap import shorten
 
 from dphrl.config.errors import ConfigError, Problem, show
+from dphrl.machine.progress import duration
 from dphrl.report.figures import figures
+from dphrl.report.findings import overview, result, what_was_run
 from dphrl.report.published import AVERAGE, read_published
 from dphrl.store.layout import Layout
+from dphrl.store.manifest import SUMS
+from dphrl.store.parquet import read_table
+from dphrl.text import visible
+
+_WIDTH = 100
 
 
 def published(layout: Layout) -> str | None:
@@ -82,3 +91,26 @@ def sampled_policies(layout: Layout) -> dict[str, str]:
     first = layout.config.train.seeds[0]
     shown = [policy for policy in layout.policies() if policy.seed == first or (not policy.step and policy.seed <= 1)]
     return {policy.method: str(policy) for policy in shown}
+
+
+def ending(layout: Layout, current: Collection[str], seconds: float) -> str:
+    """The text at the end of a run whose files `current` are up to date; empty without a report among them.
+
+    Args:
+        seconds: since the start of the command.
+    """
+    page, sums = Path(layout.root, "report/index.html"), Path(layout.root, SUMS)
+    tables = [Path(layout.root, f"tables/{name}.parquet") for name in ("headline", "passk", "keep_explore", "collapse")]
+    if str(page) not in current or not all(file.exists() for file in (page, *tables)):
+        return ""
+    read = {file.stem: read_table(file, file.stem) for file in tables}
+    said = result(overview(read, answered_dataset(layout))) or what_was_run(read["headline"])
+    audited = str(sums) in current and sums.exists()
+    lines = {
+        "Result": shorten(said.partition(". ")[0].rstrip("."), _WIDTH - 8, placeholder=" ..."),
+        "Report": str(page),
+        "Audit": f"all files are as they were written, {sums}" if audited else "not part of this target",
+        "Next": f"dphrl show {tables[0]}; weights are in {layout.root}/policies",
+        "Time": duration(seconds),
+    }
+    return visible("\n".join(["", *(f"{name + ':':8}{text}" for name, text in lines.items())]))

@@ -65,39 +65,29 @@ def overview(tables: Mapping[str, pl.DataFrame], dataset: str) -> Overview:
         last_steps(tables[name].filter(dataset=dataset)) for name in ("headline", "passk", "keep_explore")
     )
     k: int = collapse["k"][0] if collapse.height else passk["k"].sort()[-1]
-    solved, kept = passk.filter(k=k), kept.filter(k=k)
-    results = [
-        _result(method, colour, headline, solved, kept, collapse)
-        for method, colour in colours(tables["passk"]["method"]).items()
-        if method in solved["method"]
-    ]
+    metric, results = pl.col("metric"), []
+    for method, colour in colours(tables["passk"]["method"]).items():
+        of_method, solved, judged = (table.filter(method=method) for table in (headline, passk.filter(k=k), collapse))
+        if solved.is_empty():
+            continue
+        single = of_method.filter(metric.str.starts_with("mean@") | (metric == "greedy"))
+        accuracy = single.sort("metric", descending=True).filter(metric == metric.first())["value"]
+        # The base keeps, by chance alone, what it solves in a second draw.
+        keeps = kept.filter(k=k, method=BASE_ITSELF if method == BASE else method)["keep"]
+        means = (shares.drop_nulls().mean() for shares in (accuracy, solved["value"], keeps))
+        accurate, solves, keeping = ("-" if mean is None else percent(float(mean)) for mean in means)  # type: ignore[arg-type]
+        if solved.height == 1:
+            ends = interval(solved.select("low", "high").row(0), percent)
+        else:
+            lowest, *_, highest = solved["value"].sort()
+            ends = f"{percent(lowest)} to {percent(highest)}"
+        row: dict[str, Any] = judged.row(0, named=True) if judged.height else {}
+        word = row.get("word", "")
+        difference = f"{points(row['difference'])} {interval((row['low'], row['high']))}" if row else ""
+        trainings = str(solved["seed"].n_unique()) if solved["step"].max() or solved["seed"].max() else "-"
+        name = label(method)
+        results.append(PolicyResult(method, name, accurate, solves, ends, keeping, word, difference, trainings, colour))
     return Overview(dataset, k, results)
-
-
-def _result(
-    method: str, colour: str, headline: pl.DataFrame, passk: pl.DataFrame, kept: pl.DataFrame, collapse: pl.DataFrame
-) -> PolicyResult:
-    of_method, solved, judged = (table.filter(method=method) for table in (headline, passk, collapse))
-    single = of_method.filter(pl.col("metric").str.starts_with("mean@") | (pl.col("metric") == "greedy"))
-    accuracy = single.sort("metric", descending=True).filter(pl.col("metric") == pl.col("metric").first())["value"]
-    # The base keeps, by chance alone, what it solves in a second draw.
-    keeps = kept.filter(method=BASE_ITSELF if method == BASE else method)["keep"]
-    if solved.height == 1:
-        ends = interval(solved.select("low", "high").row(0), percent)
-    else:
-        lowest, *_, highest = solved["value"].sort()
-        ends = f"{percent(lowest)} to {percent(highest)}"
-    row: dict[str, Any] = judged.row(0, named=True) if judged.height else {}
-    difference = f"{points(row['difference'])} {interval((row['low'], row['high']))}" if row else ""
-    trainings = str(solved["seed"].n_unique()) if solved["step"].max() or solved["seed"].max() else "-"
-    accurate, solves, keeping = (_mean(values) for values in (accuracy, solved["value"], keeps))
-    word = row.get("word", "")
-    return PolicyResult(method, label(method), accurate, solves, ends, keeping, word, difference, trainings, colour)
-
-
-def _mean(shares: pl.Series) -> str:
-    mean = shares.drop_nulls().mean()
-    return "-" if mean is None else percent(float(mean))  # type: ignore[arg-type]
 
 
 def result(summary: Overview) -> str:

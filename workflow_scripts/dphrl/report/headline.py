@@ -25,6 +25,8 @@ _EXPLAINED: Final = {
     "constants": "per cent of the right samples that read no table, and are right by chance",
 }
 
+_POLICY = ("method", "seed", "step")
+
 
 def headline_table(table: pl.DataFrame, datasets: Sequence[str]) -> Table:
     """Value and interval of each metric on `datasets`, a row per policy: greedy, mean, pass@k, then counts."""
@@ -34,7 +36,11 @@ def headline_table(table: pl.DataFrame, datasets: Sequence[str]) -> Table:
         for dataset in datasets
         for metric in sorted(set(here.filter(dataset=dataset)["metric"]), key=_rank)
     ]
-    cells = {row[:5]: _cell(*row[4:]) for row in here.select(*_POLICY, "dataset", "metric", *_INTERVAL).iter_rows()}
+    cells: dict[tuple[object, ...], Cell] = {}
+    measured = here.select(*_POLICY, "dataset", "metric", "value", "low", "high")
+    for *key, metric, value, low, high in measured.iter_rows():
+        number = numbers.count if metric == STYLES else numbers.percent
+        cells[*key, metric] = number(value), numbers.interval((low, high), number)
     place = pl.col("method").cast(pl.Enum(in_order(here["method"])))
     policies = here.select(_POLICY).unique().sort(place, "seed", "step").rows()
     rows: list[list[Cell]] = [
@@ -43,13 +49,6 @@ def headline_table(table: pl.DataFrame, datasets: Sequence[str]) -> Table:
     ]
     heads = [metric_name(metric) if len(datasets) == 1 else f"{name} {metric_name(metric)}" for name, metric in columns]
     return Table(", ".join(datasets), explained([metric for _, metric in columns]), ["Policy", *heads], rows)
-
-
-_POLICY, _INTERVAL = ("method", "seed", "step"), ("value", "low", "high")
-
-
-def _cell(metric: str, value: float, *ends: float) -> Cell:
-    return value_text(metric, value), numbers.interval(ends, numbers.count if metric == STYLES else numbers.percent)
 
 
 def training(seed: int, step: int) -> str:
@@ -98,11 +97,11 @@ def explained(metrics: Collection[str]) -> str:
     return f"{said[:1].upper()}{said[1:]}. Brackets hold 95 % intervals." if said else ""
 
 
-def headline_markdown(table: pl.DataFrame, order: Sequence[str] = ()) -> str:
-    """The headline table as a Markdown table per dataset; names are escaped."""
+def headline_markdown(table: pl.DataFrame) -> str:
+    """The headline table as a Markdown table per dataset, alphabetical; names are escaped."""
     return "\n".join(
         f"**{markdown(dataset)}**\n\n{markdown_table(headline_table(table, [dataset]))}"
-        for dataset in datasets_in_order(table, order)
+        for dataset in sorted(set(table["dataset"]))
     )
 
 

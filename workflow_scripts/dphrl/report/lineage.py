@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 from dphrl.machine.progress import counted
@@ -17,12 +16,12 @@ from dphrl.store.parquet import read_footer
 from dphrl.text import visible
 
 
-def lineage(file: Path, depth: int | None = None) -> str:
-    """Every step from the data to a file, the last step first, as text.
+def lineage(file: Path, depth: int) -> str:
+    """The steps from the data to a file, the last step first, as text.
 
     Args:
         file: any artifact of a run, or a file that belongs to one (weights of a model, a figure, a table as CSV).
-        depth: how many steps to go back from the file; those further back are only counted. None: all are shown.
+        depth: how many steps to go back from the file; those further back are only counted.
 
     Raises:
         OSError: as `check_is_file`.
@@ -30,10 +29,17 @@ def lineage(file: Path, depth: int | None = None) -> str:
     """
     check_is_file(file)
     root, maker = _maker(file.absolute())
-    steps = list(_steps(Run(root), maker))
+    # Breadth first: each artifact once, with its distance from the file.
+    run, steps, pending, seen = Run(root), list[tuple[int, str]](), [(0, maker)], {maker}
+    while pending:
+        away, artifact = pending.pop(0)
+        text, inputs = _step(run, artifact)
+        steps.append((away, text))
+        pending += [(away + 1, source) for source in inputs if source not in seen]
+        seen |= {*inputs}
     path = file.absolute().relative_to(root).as_posix()
     head = [] if maker == path else [visible(f"{path} belongs to {maker}", keep="")]
-    shown = [text for away, text in steps if depth is None or away <= depth]
+    shown = [text for away, text in steps if away <= depth]
     left = len(steps) - len(shown)
     tail = [f"{counted(left, 'artifact')} further back: --depth {steps[-1][0]} shows all."] if left else []
     return "\n\n".join([*head, *shown, *tail])
@@ -58,17 +64,6 @@ def _maker(file: Path) -> tuple[Path, str]:
     raise ValueError(
         f"{file}: no footer shows how it was made; name a table, e.g. tables/headline.parquet, or a manifest"
     )
-
-
-def _steps(run: Run, maker: str) -> Iterator[tuple[int, str]]:
-    """The step that made an artifact, then those of all its inputs, each once with its distance."""
-    pending, seen = [(0, maker)], {maker}
-    while pending:
-        away, path = pending.pop(0)
-        text, inputs = _step(run, path)
-        yield away, text
-        pending += [(away + 1, source) for source in inputs if source not in seen]
-        seen |= {*inputs}
 
 
 def _step(run: Run, path: str) -> tuple[str, list[str]]:

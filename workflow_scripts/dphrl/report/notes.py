@@ -62,10 +62,9 @@ def unanswered(
     """
     for dataset in datasets:
         for method, policy in policies.items():
-            texts, judged = (_shards(paths, policy, dataset) for paths in (rollouts, verdicts))
+            texts, judged = (
+                pl.scan_parquet([path for path in paths if Path(path).match(f"{policy}/{dataset}.*/*")])
+                for paths in (rollouts, verdicts)
+            )
             if note := unanswered_or_cut_off(texts, judged, None):
                 yield f"{label(method)} on {dataset}: {note}."
-
-
-def _shards(paths: Sequence[str], policy: str, dataset: str) -> pl.LazyFrame:
-    return pl.scan_parquet([path for path in paths if Path(path).match(f"{policy}/{dataset}.*/*")])

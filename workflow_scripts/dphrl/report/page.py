@@ -64,13 +64,8 @@ def render_page(
         facts: facts of the run (base policy, evaluation sets, ...), by name.
         notes: cautions for the reader.
         sampled: evaluation sets that have a page of samples.
-
-    Raises:
-        ValueError: the headline is empty.
     """
     headline = tables["headline"]
-    if headline.is_empty():
-        raise ValueError("render_page: the headline table has no rows, so no policy was evaluated")
     first = overview(tables, dataset)
     opening = next((name for name in _OPENING if name in figures), None)
     sets = datasets_in_order(headline, order)

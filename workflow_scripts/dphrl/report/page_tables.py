@@ -1,7 +1,7 @@
 """The tables of the page below its first screen."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -130,21 +130,15 @@ def training_table(use: pl.DataFrame | None) -> list[Table]:
 def data_table(data: pl.DataFrame) -> Table:
     """The table "datasets": what became of the rows of each file."""
     kinds = {"Rejected": REJECTED, "Findings in golds": FOUND, "Also training prompts": SHARED}
-    rows: list[Sequence[Cell]] = [
-        [
-            row["dataset"],
-            *(f"{row[name]:,}" for name in ("rows", "prompts", "kept")),
-            *(_counted(row, names) for names in kinds.values()),
-        ]
-        for row in data.iter_rows(named=True)
-    ]
+    rows = []
+    for row in data.iter_rows(named=True):
+        cells = [row["dataset"], *(f"{row[name]:,}" for name in ("rows", "prompts", "kept"))]
+        for names in kinds.values():
+            counts = {name.removeprefix("overlap_").replace("_", " "): row[name] for name in names}
+            cells.append(", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "-")
+        rows.append(cells)
     caption = "Rows are prompts or rejected. Prompts without a usable gold answer are left out of all results."
     return Table("Rows of each dataset", caption, ["Dataset", "Rows", "Prompts", "Gold kept", *kinds], rows)
-
-
-def _counted(row: Mapping[str, Any], names: Iterable[str]) -> str:
-    counts = {name.removeprefix("overlap_").replace("_", " "): row[name] for name in names}
-    return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "-"
 
 
 # The parts of a stage that are all of its time; the others are parts of the total.

@@ -31,10 +31,22 @@ def sample_page(
         limits: how much text the page holds.
     """
     last, most = _last_sample([path for shards in rollouts.values() for path in shards], limits)
-    questions = _questions(prompts, gold, limits)
     answers = [_answers(rollouts[policy], verdicts[policy], last, limits) for policy in rollouts]
-    for question in questions:
-        question["answers"] = [of_policy[question["id"]] for of_policy in answers]
+    kept = pl.scan_parquet(gold).filter("kept").select("prompt_id", "ground_truth")
+    rows = pl.scan_parquet(prompts).select("prompt_id", "messages").join(kept, on="prompt_id", maintain_order="left")
+    questions = []
+    for key, messages, truth in rows.collect().iter_rows():
+        fields = json.loads(truth)
+        answer = next((fields[name] for name in ("gold_sql", "answer") if name in fields), fields)
+        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        questions.append(
+            {
+                "id": key,
+                "messages": [[message["role"], _shown(message["content"], limits)] for message in json.loads(messages)],
+                "gold": _shown(text, limits),
+                "answers": [of_policy[key] for of_policy in answers],
+            }
+        )
     return render(
         "samples.html.j2",
         title=f"{dataset}: questions and responses",
@@ -53,20 +65,6 @@ def _last_sample(rollouts: Sequence[str], limits: SamplesConfig) -> tuple[int, i
     indices = lengths["sample_index"].to_list()
     fit = lengths.filter(pl.col("text").cum_sum() <= limits.megabytes * _MEGABYTE).height
     return indices[max(0, fit - 1)], indices[-1]
-
-
-def _questions(prompts: str, gold: str, limits: SamplesConfig) -> list[dict[str, Any]]:
-    """Id, messages as (role, text), and gold answer of each question, in the order of the prompts."""
-    kept = pl.scan_parquet(gold).filter("kept").select("prompt_id", "ground_truth")
-    rows = pl.scan_parquet(prompts).select("prompt_id", "messages").join(kept, on="prompt_id", maintain_order="left")
-    return [
-        {
-            "id": key,
-            "messages": [[message["role"], _shown(message["content"], limits)] for message in json.loads(messages)],
-            "gold": _shown(_gold(truth), limits),
-        }
-        for key, messages, truth in rows.collect().iter_rows()
-    ]
 
 
 def _answers(
@@ -92,15 +90,14 @@ def _answers(
     return answers
 
 
-def _gold(truth: str) -> str:
-    fields = json.loads(truth)
-    answer = next((fields[name] for name in ("gold_sql", "answer") if name in fields), fields)
-    return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-
-
 def _shown(text: str, limits: SamplesConfig) -> str:
-    left_out = len(text) - limits.characters
+    return visible(cut(text, limits.characters))
+
+
+def cut(text: str, characters: int) -> str:
+    """A text with line feeds only, cut in the middle where it has more characters."""
+    left_out = len(text) - characters
     if left_out > 0:
-        half = limits.characters // 2
+        half = characters // 2
         text = f"{text[:half]}\n[{left_out:,} characters left out]\n{text[left_out + half :]}"
-    return visible(text.replace("\r\n", "\n"))
+    return text.replace("\r\n", "\n")

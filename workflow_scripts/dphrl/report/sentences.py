@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dphrl.evaluation import diagnosis as rule
-from dphrl.evaluation.diagnosis import Diagnosis, Exchange, Hotter
+from dphrl.evaluation.diagnosis import Diagnosis, Exchange
 from dphrl.evaluation.variety import FEWEST_PROMPTS
 from dphrl.text import change, count, interval, margin_in_points, percent, points
 
@@ -39,10 +39,19 @@ def five_lines(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
     if exchange.beyond(diagnosis.coverage.value, diagnosis.margin):
         share = percent(exchange.lost / (exchange.kept + exchange.lost))
         exchanged = f"; {share} % of the questions that the base solves were exchanged for others"
+    coverage, hand = diagnosis.coverage, ", k chosen by hand" if diagnosis.by_hand else ""
+    over = f"over {coverage.questions:,} questions" + (f" in {coverage.groups:,} groups" if coverage.groups else "")
+    if diagnosis.trainings:
+        over += f" and {len(diagnosis.trainings)} trainings ({', '.join(points(gain) for gain in diagnosis.trainings)})"
+    numbers = (
+        f"pass@{diagnosis.k} of {diagnosis.policy} is {percent(coverage.tuned)} %, of the base"
+        f" {percent(coverage.base)} %: {points(coverage.value)} points, 95 % interval {interval(coverage.wide)},"
+        f" {over}{hand}."
+    )
     return [
         f"{diagnosis.word}: {said.about}{exchanged}.",
-        _numbers(diagnosis),
-        f"Reason: {said.why} {_exchange(diagnosis, diagnosis.exchange)}",
+        numbers,
+        f"Reason: {said.why} {_exchange(diagnosis, exchange)}",
         f"Doubt: {first}{more}",
         f"Next: {said.next}",
     ]
@@ -50,25 +59,16 @@ def five_lines(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
 
 def further(diagnosis: Diagnosis, doubts: Sequence[str] = ()) -> list[str]:
     """Variety, hotter files, and the doubts after the first."""
-    hotter = [] if diagnosis.hotter is None else [_hotter(diagnosis, diagnosis.hotter)]
-    return [
-        variety_sentence(diagnosis),
-        *hotter,
-        *(f"Doubt: {doubt}" for doubt in _doubts(diagnosis, doubts)[1:]),
-    ]
-
-
-def _numbers(diagnosis: Diagnosis) -> str:
-    coverage = diagnosis.coverage
-    over = f"over {coverage.questions:,} questions" + (f" in {coverage.groups:,} groups" if coverage.groups else "")
-    if diagnosis.trainings:
-        over += f" and {len(diagnosis.trainings)} trainings ({', '.join(points(gain) for gain in diagnosis.trainings)})"
-    hand = ", k chosen by hand" if diagnosis.by_hand else ""
-    return (
-        f"pass@{diagnosis.k} of {diagnosis.policy} is {percent(coverage.tuned)} %, of the base"
-        f" {percent(coverage.base)} %: {points(coverage.value)} points, 95 % interval {interval(coverage.wide)},"
-        f" {over}{hand}."
-    )
+    sentences = [variety_sentence(diagnosis)]
+    if (hotter := diagnosis.hotter) is not None:
+        sentences.append(
+            f"Drawn hotter ({' and '.join(dict.fromkeys(hotter.chosen))}, chosen on one half of the questions and"
+            f" judged on the other), pass@{diagnosis.k} of {diagnosis.policy} is {percent(hotter.coverage.tuned)} %, of"
+            f" the base {percent(hotter.coverage.base)} %: {points(hotter.coverage.value)} points"
+            f" {interval(hotter.coverage.wide)}. {_exchange(diagnosis, hotter.exchange)} That"
+            f" {'recovers' if hotter.recovers else 'does not recover'} the coverage."
+        )
+    return [*sentences, *(f"Doubt: {doubt}" for doubt in _doubts(diagnosis, doubts)[1:])]
 
 
 def _decided(diagnosis: Diagnosis) -> Said:
@@ -201,15 +201,4 @@ def variety_sentence(diagnosis: Diagnosis) -> str:
         f"{said}: {name} has {count(difference.tuned)} different {KINDS[variety.kind]} among {variety.m} right answers"
         f" to a question, the base {count(difference.base)} ({change(difference.value)}, 95 % interval"
         f" {interval(difference.wide, change)}, {over})."
-    )
-
-
-def _hotter(diagnosis: Diagnosis, hotter: Hotter) -> str:
-    chosen = " and ".join(dict.fromkeys(hotter.chosen))
-    return (
-        f"Drawn hotter ({chosen}, chosen on one half of the questions and judged on the other),"
-        f" pass@{diagnosis.k} of {diagnosis.policy} is {percent(hotter.coverage.tuned)} %, of the base"
-        f" {percent(hotter.coverage.base)} %: {points(hotter.coverage.value)} points {interval(hotter.coverage.wide)}."
-        f" {_exchange(diagnosis, hotter.exchange)} That {'recovers' if hotter.recovers else 'does not recover'} the"
-        " coverage."
     )

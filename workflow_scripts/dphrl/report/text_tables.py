@@ -26,11 +26,7 @@ class Table(NamedTuple):
 
 def of_words(rows: Iterable[Sequence[Cell]]) -> list[bool]:
     """Whether each column holds words: it is set to the left, a column of numbers to the right."""
-    return [any(map(_has_letters, column)) for column in zip(*rows, strict=True)]
-
-
-def _has_letters(cell: Cell) -> bool:
-    return any(map(str.isalpha, "".join(cell)))
+    return [any(letter.isalpha() for cell in column for letter in "".join(cell)) for column in zip(*rows, strict=True)]
 
 
 def write_texts(stem: Path, table: Table) -> None:

@@ -43,9 +43,6 @@ def draw(name: str, table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
 
     Args:
         datasets: the order of the datasets; any other follows alphabetically.
-
-    Raises:
-        ValueError: the figure can show no row of the table.
     """
     return figure(name).draw(table, datasets)
 

@@ -33,12 +33,9 @@ _METRICS = {
 _WINDOW = 8
 
 
-def draw_training(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+def draw_training(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
     """A panel for each metric in the table, each with a separate scale."""
     shown = table.filter(pl.col("metric").is_in(_METRICS))
-    if shown.is_empty():
-        measured = ", ".join(sorted(set(table["metric"]))) or "none"
-        raise ValueError(f"figure training: the table has none of the metrics {', '.join(_METRICS)}; it has {measured}")
     title = pl.col("metric").replace_strict(_METRICS, return_dtype=pl.String)
     # A step has few prompts, and an error of about ten points.
     smooth = pl.col("value").rolling_mean(_WINDOW, min_samples=1).over("method", "seed", "metric", order_by="step")
@@ -66,12 +63,12 @@ _STEPS = (
 )
 
 
-def draw_steps(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+def draw_steps(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
     """Lines over training steps, a panel per dataset."""
     table = at_published_k(table)
     ks = table["k"].unique().sort().to_list()
     k = ks[0] if len(ks) == 1 else "k"
-    rows = _from_base("steps", table).with_columns(pl.col("value", "low", "high").round(6))
+    rows = _from_base(table).with_columns(pl.col("value", "low", "high").round(6))
     base = theme.policy_lines(
         rows.drop("k"),
         "method",
@@ -96,7 +93,7 @@ _PATHS = (
 )
 
 
-def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+def draw_paths(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
     """A path for each training, a panel per dataset."""
     metric = pl.col("metric")
     named = table.filter(metric.str.contains(r"^(mean|pass)@\d+$")).with_columns(
@@ -107,7 +104,7 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     solved = f"pass@{ks[0]}" if len(ks) == 1 else "pass@k"
     policy = ["method", "seed", "step", "dataset"]
     points = largest.pivot("kind", on_columns=["mean", "pass"], index=policy, values="value")
-    rows = _from_base("paths", points).with_columns(pl.col("mean", "pass").round(6))
+    rows = _from_base(points).with_columns(pl.col("mean", "pass").round(6))
     percent = alt.Axis(format="%", tickCount=5)
     base = theme.policy_lines(
         rows,
@@ -129,11 +126,9 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
     return chart.resolve_scale(x="independent", y="independent")
 
 
-def _from_base(figure: str, table: pl.DataFrame) -> pl.DataFrame:
+def _from_base(table: pl.DataFrame) -> pl.DataFrame:
     """The rows of the trainings, each training beginning with the row of the base, with the column `policy`."""
     trained = table.filter(pl.col("step") > 0)
-    if trained.is_empty():
-        raise ValueError(f"figure {figure}: the table has no trained policy")
     start = table.filter(pl.col("method") == "base").drop("method", "seed")
     lines = trained.select("method", "seed", "dataset").unique()
     return theme.with_policy(pl.concat([trained, lines.join(start, on="dataset").select(trained.columns)]))

@@ -20,10 +20,8 @@ _BRIGHT = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _OTHER, _OTHER_COLOUR = "other", "#bbbbbb"
 
 
-def draw_styles(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+def draw_styles(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
     """One bar per policy, stacked by the share of each style, with the mean number of styles. A panel per dataset."""
-    if table.is_empty():
-        raise ValueError("figure styles: the table has no rows; name style prefixes in evaluate.styles")
     rows = theme.mean_over_seeds(table, "style", "share", "distinct_styles")
     styles = [*sorted(set(rows["style"]) - {_OTHER}), _OTHER]
     colours = [*islice(cycle(_BRIGHT), len(styles) - 1), _OTHER_COLOUR]

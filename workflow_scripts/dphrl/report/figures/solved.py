@@ -19,10 +19,8 @@ _PASSK = (
 _MEAN = -1
 
 
-def draw_passk(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+def draw_passk(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
     """Curves with bands, a panel per dataset."""
-    if table.is_empty():
-        raise ValueError("figure passk: the table has no rows, so no policy was evaluated")
     means = theme.mean_over_seeds(table, "k", "value", "low", "high").with_columns(seed=pl.lit(_MEAN, pl.Int32))
     single = theme.with_policy(last_steps(table)).filter(pl.col("seed").n_unique().over("method") > 1)
     rows = pl.concat([means, single.select(means.columns).with_columns(pl.col("value").round(6))])
@@ -61,11 +59,9 @@ _LARGEST_RANK = 2
 _TITLE = "difference to base (points)"
 
 
-def draw_gap(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+def draw_gap(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
     """Points with intervals, a panel per metric: the mean, then pass@k by the rank of k in its dataset."""
     rows = table.filter(pl.col("metric").str.contains(_METRIC), against="base", level="")
-    if rows.is_empty():
-        raise ValueError("figure gap: the table has no difference to base; name base in evaluate.against to draw it")
     rows = theme.with_policy(rows).with_columns(pl.col("difference", "low", "high").round(6))
     rows, panels = _panels(rows)
     order = datasets_in_order(rows, datasets)
@@ -115,10 +111,8 @@ _KEEP_EXPLORE = (
 _RATES = ("keep", "explore")
 
 
-def draw_keep_explore(table: pl.DataFrame, datasets: Sequence[str] = ()) -> Any:
+def draw_keep_explore(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
     """Points with intervals, a panel per dataset and rate."""
-    if table.is_empty():
-        raise ValueError("figure keep_explore: the table has no rows, so no policy was compared with the base")
     named = theme.with_policy(at_published_k(last_steps(table)))
     rows = pl.concat(_rate(named, rate) for rate in _RATES).drop_nulls("value")
     # The base is drawn in the middle: it belongs to no training seed.

@@ -25,8 +25,7 @@ class Figure:
     Attributes:
         table: name of the table that it draws.
         caption: its subject, and the file of the table.
-        draw: function of the table and the order of the datasets. It raises ValueError for a table without a row to
-            show.
+        draw: function of the table and the order of the datasets; `contents.drawn` says where there is a row to show.
     """
 
     table: str
