@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save_file
 from tiny_models import write_tiny_policy
 
 from dphrl.policy.adapter import merge_adapter
-from dphrl.policy.check_model import check_base, check_same_tokenizer
+from dphrl.policy.check_model import check_same_tokenizer
 from dphrl.policy.logprobs import load_model
+from dphrl.policy.users_model import import_checkpoint
 
 QUERY = "model.layers.0.self_attn.q_proj"
 
@@ -47,9 +48,8 @@ def base(tmp_path: Path) -> Path:
 def test_an_adapter_is_merged_in_float32_and_saved_in_the_type_of_the_base(base: Path, tmp_path: Path) -> None:
     adapter = _adapter(base, tmp_path / "adapter")
     (base / ".hidden").touch()
-    merge_adapter(adapter, base, tmp_path / "merged")
+    import_checkpoint(tmp_path / "merged", adapter, base, *adapter.iterdir())
     assert not (tmp_path / "merged/.hidden").exists()
-    check_base(tmp_path / "merged")
     check_same_tokenizer(tmp_path / "merged", base)
     before, after = (load_file(folder / "model.safetensors") for folder in (base, tmp_path / "merged"))
     deltas = load_file(adapter / "adapter_model.safetensors")
