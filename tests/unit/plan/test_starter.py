@@ -246,7 +246,7 @@ def test_a_file_that_is_there_stays(folder: Path, capsys: pytest.CaptureFixture[
             ("--model", "models/Qwen/none"),
             "allowed: a model of the hub (ORG/NAME), or a folder",
         ),
-        ([{**QUESTION, "answer": 7}], ("--field", "asked=chat"), "fields: unknown asked: expected some of prompt,"),
+        ([{**QUESTION, "answer": 7}], ("--field", "asked=chat"), "datasets.train.fields.asked\n"),
     ],
 )
 def test_an_error_names_the_file_and_what_was_expected(
