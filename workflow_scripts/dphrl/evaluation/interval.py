@@ -270,15 +270,15 @@ def ratio(
         value, low, high, each (quantities,); NaN where the denominator is 0.
     """
     values = numerator.T
-    weight = np.ones_like(values) if denominator is None else np.broadcast_to(denominator.T, values.shape)
-    questions = Questions(weight, clusters)
+    questions = Questions(np.ones(len(numerator)) if denominator is None else denominator.T, clusters)
     value, (variance, freedom) = questions.mean(values), questions.spread(values)
     with np.errstate(invalid="ignore"):
         half = np.where(variance <= _ZERO, 0.0, -stdtrit(freedom, LEVEL / 2.0) * np.sqrt(variance))
     low, high = value - half, value + half
     if proportion:
-        near = (questions.trials > 0) & ~((low > 0) & (high < 1))
-        low[near], high[near] = wilson(value[near], questions.trials[near], 1.0 - LEVEL)
+        trials = np.broadcast_to(questions.trials, value.shape)
+        near = (trials > 0) & ~((low > 0) & (high < 1))
+        low[near], high[near] = wilson(value[near], trials[near], 1.0 - LEVEL)
     return value, low, high
 
 
