@@ -196,7 +196,7 @@ def test_a_browser_draws_all_of_the_page_offline_without_a_clipped_text_or_a_ser
 
 
 def test_a_click_on_a_policy_hides_it_in_the_figures(browser, open_page, page):
-    open_page(page, 1280, 900, 1)
+    open_page(page, 1280, 1200, 1)
     lines = "return document.querySelectorAll('[data-figure=passk] .mark-line path').length"
     before = browser.execute_script(lines)
     button = browser.find_element("css selector", "button.hide[data-policy=GRPO]")

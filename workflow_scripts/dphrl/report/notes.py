@@ -14,7 +14,7 @@ from dphrl.text import percent
 
 
 def limits(tables: Mapping[str, pl.DataFrame], dataset: str) -> Iterator[str]:
-    """Sentences on what intervals cover, and what the run cannot say; none without a comparison with the base.
+    """What intervals cover and what the run cannot say, the largest doubt first; none without a base to compare with.
 
     Args:
         tables: comparisons and claims.
@@ -25,11 +25,13 @@ def limits(tables: Mapping[str, pl.DataFrame], dataset: str) -> Iterator[str]:
     if rows.is_empty():
         return
     most, questions, clusters = rows.select(pl.max("seeds"), pl.first("questions"), pl.first("clusters")).row(0)
-    over = f"{questions:,} questions of {dataset}"
+    over = f"over {questions:,} questions of {dataset}"
     if most > 1:
-        yield f"Intervals are 95 %, over {over} and up to {most} trainings; base model and settings are fixed."
+        yield f"Intervals are {over} and up to {most} trainings."
+        yield "They are 95 %; base model and settings are fixed."
     else:
-        yield f"Intervals are 95 %, over {over}. Each method was trained once: another training may end elsewhere."
+        yield "Each method was trained once: train five (train.seeds)."
+        yield f"Another training may end elsewhere. Intervals are 95 %, {over}."
     if clusters is not None and clusters < FEWEST_CLUSTERS:
         yield f"The questions are on {clusters} databases only."
     primary = tables["claims"].filter("primary")

@@ -100,14 +100,15 @@ def render_page(
         for heading, (section, group) in groups.items()
     }
     parts = {heading: part for heading, part in parts.items() if any(part.values())}
-    stages, said = costs(timings), result(first)
+    stages, said, doubts = costs(timings), result(first), limits(tables, dataset)
     below = [*(["Cost"] if stages else []), "Audit", *(["Samples"] if sampled else [])]
     return render(
         "report.html.j2",
         title=title or (f"{run}: did coverage collapse?" if said else f"{run}: what is solved"),
         lead=said or what_was_run(headline),
         headings=[*parts, *below],
-        notes=[*notes, *limits(tables, dataset)],
+        doubt=next(doubts, ""),
+        notes=[*notes, *doubts],
         opening=opening,
         figures=figures,
         overview=first,

@@ -87,7 +87,7 @@ def draw_steps(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
 
 _PATHS = (
     "Pass@k at the largest k against mean accuracy, a point for each evaluated step and a line for each training, which"
-    " starts at the base model. Methods gain accuracy at different speeds, so a gap after the same number of steps may"
+    " starts at the base model. Verdicts use half of this k or less, which the samples estimate better. Methods gain accuracy at different speeds, so a gap after the same number of steps may"
     " be one of speed. Higher and further right is better: every point of a line can be had by stopping early. Drawn"
     " from tables/headline.parquet; tables/frontier.parquet has the accuracy bought."
 )
@@ -118,7 +118,9 @@ def draw_paths(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
         shape=theme.policy_shape(rows), tooltip=[*theme.TRAINING_TOOLTIPS, *values]
     )
     line = base.mark_line(strokeWidth=1).encode(detail="seed:N", order="step:Q")
-    panel = alt.layer(line, point).properties(width=260, height=220)
+    start = alt.Chart(base.data).transform_filter("datum.step == 0").transform_aggregate(x="mean(mean)", y="mean(pass)")
+    name = start.mark_text(align="left", dx=7, dy=-7).encode(x="x:Q", y="y:Q", text=alt.value("base"))
+    panel = alt.layer(line, point, name).properties(width=260, height=220)
     order = datasets_in_order(rows, datasets)
     title = "The frontier: coverage against mean accuracy"
     chart = theme.faceted(panel, rows, "dataset", title, 3, order, _PATHS)
