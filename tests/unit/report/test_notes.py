@@ -18,7 +18,7 @@ def test_limits_name_questions_trainings_and_databases() -> None:
     assert "over 300 questions of d and up to 3 trainings" in text
     single = [{**row, "seeds": 1, "clusters": 3} for row in rows]
     text = " ".join(limits({"comparisons": compared(*single), "claims": NO_CLAIMS}, "d"))
-    assert "Another training may end elsewhere" in text
+    assert "One training of each method" in text
     assert "on 3 databases" in text
 
 

@@ -30,8 +30,8 @@ def limits(tables: Mapping[str, pl.DataFrame], dataset: str) -> Iterator[str]:
         yield f"Intervals are {over} and up to {most} trainings."
         yield "They are 95 %; base model and settings are fixed."
     else:
-        yield "Each method was trained once: train five (train.seeds)."
-        yield f"Another training may end elsewhere. Intervals are 95 %, {over}."
+        yield "One training of each method: train with five seeds (train.seeds)."
+        yield f"Intervals are 95 %, {over} alone."
     if clusters is not None and clusters < FEWEST_CLUSTERS:
         yield f"The questions are on {clusters} databases only."
     primary = tables["claims"].filter("primary")

@@ -87,9 +87,10 @@ def draw_steps(table: pl.DataFrame, datasets: Sequence[str]) -> Any:
 
 _PATHS = (
     "Pass@k at the largest k against mean accuracy, a point for each evaluated step and a line for each training, which"
-    " starts at the base model. Verdicts use half of this k or less, which the samples estimate better. Methods gain accuracy at different speeds, so a gap after the same number of steps may"
-    " be one of speed. Higher and further right is better: every point of a line can be had by stopping early. Drawn"
-    " from tables/headline.parquet; tables/frontier.parquet has the accuracy bought."
+    " starts at the base model. Sentence and table use half of this k or less, which the samples estimate better."
+    " Methods gain accuracy at different speeds, so a gap after the same number of steps may be one of speed. Higher"
+    " and further right is better: every point of a line can be had by stopping early. Drawn from"
+    " tables/headline.parquet; tables/frontier.parquet has the accuracy bought."
 )
 
 
