@@ -23,7 +23,7 @@ configfile: "config.yaml"
 
 module dphrl:
     snakefile:
-        github("OWNER/dph-rl", path="Snakefile", tag="v0.5.0")
+        github("OWNER/dph-rl", path="Snakefile", tag="v0.6.0")
     config:
         config["dphrl"]
 
@@ -67,7 +67,7 @@ def outer(folder: Path, project: Path) -> None:
 def publish(project: Path, clone: Path) -> None:
     """Put the project where Snakemake keeps its clone of a repository, so that it needs no network."""
     by = ["-c", "user.name=any", "-c", "user.email=any"]
-    for command in (["init", "-q"], ["add", "-A"], [*by, "commit", "-qm", "all"], ["tag", "v0.5.0"]):
+    for command in (["init", "-q"], ["add", "-A"], [*by, "commit", "-qm", "all"], ["tag", "v0.6.0"]):
         subprocess.run(["git", *command], cwd=project, check=True)
     subprocess.run(["git", "clone", "-q", "--bare", str(project), str(clone)], check=True)
 
