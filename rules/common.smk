@@ -125,8 +125,12 @@ def block(part, name):
     within texts.
     """
     _, *fields = signature(part).parameters
-    without_wildcard = {"policy": BASE.method, "plan": "evaluate"}
-    return lambda wildcards: part(CONFIG, *((without_wildcard | dict(wildcards))[field] for field in fields))[name]
+
+    def of_job(wildcards):
+        values = {"policy": BASE.method, "plan": "evaluate"} | dict(wildcards)
+        return part(CONFIG, *(values[field] for field in fields))[name]
+
+    return of_job
 
 
 def not_compared(value):
