@@ -30,7 +30,7 @@ def limits(tables: Mapping[str, pl.DataFrame], dataset: str) -> Iterator[str]:
         yield f"Intervals are {over} and up to {most} trainings."
         yield "They are 95 %; base model and settings are fixed."
     else:
-        yield "One training of each method: train with five seeds (train.seeds)."
+        yield "One training of each method: train five, with other seeds."
         yield f"Intervals are 95 %, {over} alone."
     if clusters is not None and clusters < FEWEST_CLUSTERS:
         yield f"The questions are on {clusters} databases only."
